@@ -1,0 +1,1 @@
+"""The subharness runtime: bundles, doors, guards, fuel, journal and result."""

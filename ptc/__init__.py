@@ -1,0 +1,1 @@
+"""The program runtime: one JavaScript program, in a fresh process, against named host functions."""

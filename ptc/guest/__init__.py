@@ -1,0 +1,1 @@
+"""Everything of ours that lives inside root, image and run."""

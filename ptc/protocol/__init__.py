@@ -1,0 +1,1 @@
+"""The host half of the channel protocol, as pure objects."""
