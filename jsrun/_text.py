@@ -1,0 +1,51 @@
+"""Small text helpers shared by messages, prompts to people and guards."""
+
+import json
+import re
+
+# Error texts and fall-back sentences are kept this long; the rest is counted, not shown.
+TEXT_CHARS = 2_000
+# Enough to recognise a quoted text, short enough that a message stays one line.
+QUOTE_CHARS = 80
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+# Tab and newline are layout; every other control character could drive a terminal.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def cut(text: str, limit: int = TEXT_CHARS) -> str:
+    """`text`, or its first `limit` characters and a mark that says how many were left out."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+
+
+def quoted(text: str, limit: int = QUOTE_CHARS) -> str:
+    """`text` in double quotes on one line; control characters and lone surrogates are escaped, a long text is cut."""
+    shown = text if len(text) <= limit else text[:limit] + "…"
+    escaped = json.dumps(shown, ensure_ascii=False)
+    return _SURROGATES.sub(_escape, _CONTROLS.sub(_escape, escaped))
+
+
+def printable(text: str) -> str:
+    """`text` fit for a terminal: lone surrogates become U+FFFD, controls but tab and newline are escaped."""
+    return _CONTROLS.sub(_escape, _SURROGATES.sub("\ufffd", text))
+
+
+def compact_json(value: object) -> str:
+    """The JSON text of a JSON value without blanks, numbers as a program prints them (`1.0` is `1`)."""
+    return json.dumps(_whole(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    return value
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match.group()):04x}"
