@@ -33,18 +33,17 @@ def printable(text: str) -> str:
 
 
 def compact_json(value: object) -> str:
-    """The JSON text of a JSON value without blanks, numbers as a program prints them (`1.0` is `1`)."""
-    return json.dumps(_whole(value), ensure_ascii=False, separators=(",", ":"))
+    """The JSON text of a JSON value without blanks, keys in their order, whole floats as integers (`1.0` is `1`).
+
+    Unlike the canonical form it is made to be read and searched: characters are themselves, not escapes.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(json.loads(text, parse_float=_number), ensure_ascii=False, separators=(",", ":"))
 
 
-def _whole(value: object) -> object:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_whole(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
-    return value
+def _number(literal: str) -> float:
+    value = float(literal)
+    return int(value) if value.is_integer() else value
 
 
 def _escape(match: re.Match[str]) -> str:
