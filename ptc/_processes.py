@@ -1,0 +1,456 @@
+"""Root, images and runs as the host holds them: started, told apart by how they ended, never left behind."""
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from ptc._control import ControlStream
+from ptc._memory import resident_bytes
+from ptc.errors import UsageError
+from ptc.outcome import ExitStatus
+from ptc.protocol import control
+
+_BOOTSTRAP = Path(__file__).parent / "guest" / "bootstrap.py"
+# All a process of ours inherits: with it dates and texts are the same on every machine.
+_ENVIRONMENT = {"TZ": "UTC0", "LC_ALL": "C"}
+# What root and images print is for diagnosis only.
+_DIAGNOSTICS_BYTES = 8 * 1024
+# An honest run exits by itself after `done`; a dishonest one gets this long.
+_AFTER_DONE_S = 0.1
+_POLL_S = 0.005
+
+# Engine name → the distribution that brings it and its extension module.
+_ENGINES = {"quickjs": ("quickjs-ng", "_quickjs")}
+
+
+def engine_library(engine: str) -> str:
+    """The path of an engine's extension module. UsageError if the engine is unknown or not installed."""
+    if engine not in _ENGINES:
+        raise UsageError(f'no engine is called "{engine}"; there is {", ".join(sorted(_ENGINES))}')
+    distribution, module = _ENGINES[engine]
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise UsageError(f'the engine "{engine}" is not installed; run: pip install {distribution}')
+    return spec.origin
+
+
+class StartError(Exception):
+    """A process of ours could not be started or died while starting. The text is for the outcome."""
+
+
+class RunSink(Protocol):
+    """Who hears of one run's process. Calls come in this order: any of the first two, `lost`, `exited`."""
+
+    def received(self, data: bytes) -> None:
+        """Bytes from the channel."""
+
+    def native(self, data: bytes) -> None:
+        """Bytes from standard output or error."""
+
+    def lost(self) -> None:
+        """The channel is at its end."""
+
+    def exited(self, status: ExitStatus | None, grown: int, cpu: float | None) -> None:
+        """The process is gone and reaped: bytes of memory it grew by at its peak, CPU seconds. None: not known."""
+
+    def writable(self) -> None:
+        """The channel has room again."""
+
+
+class RunProcess(asyncio.Protocol):
+    """One forked run. It keeps what arrives until somebody attaches, so a waiting run needs no reader."""
+
+    def __init__(self, image: "ImageProcess", number: int) -> None:
+        self.image = image
+        self.number = number
+        self.pid: int | None = None
+        self.writing = True
+        """False while the channel is full."""
+        self.ended = False
+        """The process is gone."""
+        self.ready: asyncio.Future[bool] = image.loop.create_future()
+        """True once it has spoken, False if it died first."""
+        self._sink: RunSink | None = None
+        self._transport: asyncio.Transport | None = None
+        self._received = bytearray()
+        self._native = bytearray()
+        self._lost = False
+        self._exit: tuple[ExitStatus | None, int, float | None] | None = None
+        self._host_end, self._child_end = socket.socketpair()
+        self._native_read, self._native_write = os.pipe()
+        self._reap_timer: asyncio.TimerHandle | None = None
+
+    async def open(self) -> None:
+        """Start reading. The image has been told to fork and holds duplicates of the other ends."""
+        loop = self.image.loop
+        self._child_end.close()
+        os.close(self._native_write)
+        os.set_blocking(self._native_read, False)
+        loop.add_reader(self._native_read, self._read_native)
+        await loop.create_connection(lambda: self, sock=self._host_end)
+
+    @property
+    def descriptors(self) -> tuple[socket.socket, int]:
+        """The ends that go to the process: channel and native output."""
+        return self._child_end, self._native_write
+
+    def is_alive(self) -> bool:
+        """Whether the channel is open as of now, asked of the kernel rather than of what the loop has seen."""
+        if self._lost or self.ended or self.image.dead:
+            return False
+        try:
+            return self._host_end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def attach(self, sink: RunSink) -> None:
+        """Deliver what has come so far, then everything as it comes."""
+        self._sink = sink
+        if self._native:
+            sink.native(bytes(self._native))
+        if self._received:
+            data, self._received = bytes(self._received), bytearray()
+            sink.received(data)
+        if self._lost:
+            sink.lost()
+        if self._exit is not None:
+            sink.exited(*self._exit)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes on the channel. Nothing happens if it is gone."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if not self.ended:
+            self.image.kill_run(self.number)
+
+    def release(self) -> None:
+        """The run is over: close the channel, and see to it that the process ends."""
+        self._close_channel()
+        if not self.ended:
+            self._reap_timer = self.image.loop.call_later(_AFTER_DONE_S, self.kill)
+
+    def grown(self, resident: int) -> int:
+        """By how many bytes a process of this resident size has grown since it was ready."""
+        return max(0, resident - self.image.baseline)
+
+    # --- what the event loop tells ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if not self.ready.done():
+            self.image.measure(self.pid)
+            self.ready.set_result(True)
+        if self._sink is not None:
+            self._sink.received(data)
+        else:
+            self._received += data
+            if len(self._received) > 65_536:  # an honest run says 30 bytes before its boot
+                self.kill()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._lose()
+
+    def pause_writing(self) -> None:
+        self.writing = False
+
+    def resume_writing(self) -> None:
+        self.writing = True
+        if self._sink is not None:
+            self._sink.writable()
+
+    # --- what the image tells ---
+
+    def reaped(self, status: ExitStatus | None, grown: int, cpu: float | None) -> None:
+        """The image reports the end of the process, or has died itself (status None)."""
+        if self.ended:
+            return
+        self.ended = True
+        if self._reap_timer is not None:
+            self._reap_timer.cancel()
+        if not self.ready.done():
+            self.ready.set_result(False)
+        self._exit = (status, grown, cpu)
+        self._read_native()
+        self._close_native()
+        if self._sink is not None:
+            self._sink.exited(status, grown, cpu)
+
+    def _lose(self) -> None:
+        if self._lost:
+            return
+        self._lost = True
+        if not self.ready.done():
+            self.ready.set_result(False)
+        if self._sink is not None:
+            self._sink.lost()
+
+    def _close_channel(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _read_native(self) -> None:
+        while self._native_read >= 0:
+            try:
+                data = os.read(self._native_read, 65_536)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._close_native()
+                return
+            if self._sink is not None:
+                self._sink.native(data)
+            elif len(self._native) < 131_072:
+                self._native += data
+
+    def _close_native(self) -> None:
+        if self._native_read >= 0:
+            self.image.loop.remove_reader(self._native_read)
+            os.close(self._native_read)
+            self._native_read = -1
+
+
+class ImageProcess:
+    """One image: a compiled program, ready to be forked."""
+
+    def __init__(self, root: "RootProcess", number: int) -> None:
+        self.loop = root.loop
+        self.number = number
+        self.dead = False
+        self.baseline = 0
+        """Resident bytes of a run that has only said `ready`; 0 until the first one did."""
+        self.loaded: asyncio.Future[control.Loaded | control.Refused] = self.loop.create_future()
+        self.gone: asyncio.Future[ExitStatus | None] = self.loop.create_future()
+        """How the process ended, once root has reaped it; None if root died too."""
+        self._root = root
+        self._runs: dict[int, RunProcess] = {}
+        self._next = 1
+        host_end, self._child_end = socket.socketpair()
+        self._control = ControlStream(self.loop, host_end, self._message, self._lost)
+
+    @property
+    def child_end(self) -> socket.socket:
+        """The control end that goes to the process."""
+        return self._child_end
+
+    def load(self, message: dict[str, object]) -> None:
+        """Send the program. The answer comes as `loaded`, or `gone` if the process dies of it."""
+        self._child_end.close()
+        self._control.send({"type": "load", **message})
+
+    async def fork(self) -> RunProcess:
+        """A new run process. StartError if the image is gone."""
+        run = RunProcess(self, self._next)
+        self._next += 1
+        self._runs[run.number] = run
+        sent = self._control.send({"type": "run", "run": run.number}, run.descriptors)
+        await run.open()
+        if not sent or self.dead:
+            run.release()
+            self._end_run(run, None, 0, None)
+            raise StartError("the image process is gone")
+        return run
+
+    def kill_run(self, number: int) -> None:
+        """End one run, if it still lives."""
+        self._control.send({"type": "kill", "run": number})
+
+    def kill(self) -> None:
+        """End the image and with it all its runs."""
+        self._root.kill_image(self.number)
+
+    def unload(self) -> None:
+        """Ask the image to end its runs and itself."""
+        self._control.send({"type": "unload"})
+
+    def measure(self, pid: int | None) -> None:
+        """Take the size of the first ready run as that of all: they are forks of one heap."""
+        if self.baseline == 0 and pid is not None:
+            self.baseline = resident_bytes(pid) or 0
+
+    def exited(self, status: ExitStatus | None) -> None:
+        """Root has reaped the process, or is gone itself (None)."""
+        if not self.gone.done():
+            self.gone.set_result(status)
+        self._lost()
+
+    def _message(self, value: object) -> None:
+        match control.image_message(value):
+            case control.Loaded() | control.Refused() as answer:
+                if self.loaded.done():
+                    raise ValueError("a second answer to load")
+                self.loaded.set_result(answer)
+            case control.RunStarted(run=number, pid=pid):
+                if (run := self._runs.get(number)) is not None:
+                    run.pid = pid
+            case control.RunExited() as end:
+                if (run := self._runs.get(end.run)) is not None:
+                    peak = end.maxRssKb * 1024
+                    grown = peak - self.baseline if self.baseline else 0
+                    self._end_run(run, ExitStatus(end.code, end.signal), max(0, grown), end.cpuMs / 1000.0)
+
+    def _end_run(self, run: RunProcess, status: ExitStatus | None, grown: int, cpu: float | None) -> None:
+        self._runs.pop(run.number, None)
+        run.reaped(status, grown, cpu)
+
+    def _lost(self) -> None:
+        """The control stream broke: the image is dead or talks nonsense, and its runs die with it."""
+        if self.dead:
+            return
+        self.dead = True
+        self._control.close()
+        self._root.kill_image(self.number)
+        for run in list(self._runs.values()):
+            self._end_run(run, None, 0, None)
+
+
+class RootProcess:
+    """The one process images are forked from. Made by `start`, ended by `stop`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, engine: str) -> None:
+        self.loop = loop
+        self.dead = False
+        self.report: control.RootReady | None = None
+        self._library = engine_library(engine)
+        self._engine = engine
+        self._images: dict[int, ImageProcess] = {}
+        self._next = 1
+        self._hello: asyncio.Future[bool] = loop.create_future()
+        self._diagnostics = bytearray()
+        self._diagnostics_read = -1
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: ControlStream | None = None
+
+    async def start(self, timeout: float) -> None:
+        """Start the process and wait up to `timeout` seconds for its first message. StartError if it does not come."""
+        host_end, child_end = socket.socketpair()
+        self._diagnostics_read, writing = os.pipe()
+        os.set_blocking(self._diagnostics_read, False)
+        self.loop.add_reader(self._diagnostics_read, self._read_diagnostics)
+        arguments = [self._engine, self._library, str(child_end.fileno()), str(os.getpid())]
+        command = [sys.executable, "-I", "-S", str(_BOOTSTRAP), *arguments]
+        try:
+            # Blocks for the milliseconds of a fork; asyncio's own way would add a watcher thread.
+            self._process = subprocess.Popen(  # noqa: ASYNC220
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                env=_ENVIRONMENT,
+                cwd="/",
+                pass_fds=[child_end.fileno()],
+                start_new_session=True,
+            )
+        except OSError as error:
+            host_end.close()
+            raise StartError(f"the process could not be started: {error.strerror}") from None
+        finally:
+            child_end.close()
+            os.close(writing)
+        self._control = ControlStream(self.loop, host_end, self._message, self._lost)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._hello), timeout)
+        if self.report is None:
+            await self.stop()
+            raise StartError(f"the process did not become ready: {self.diagnostics()}".rstrip(": "))
+
+    def fork_image(self) -> ImageProcess:
+        """A new image process. It waits for `load`. StartError if root is gone."""
+        image = ImageProcess(self, self._next)
+        self._next += 1
+        self._images[image.number] = image
+        if self._control is None or not self._control.send({"type": "image", "image": image.number}, [image.child_end]):
+            image.exited(None)
+            raise StartError("the root process is gone")
+        return image
+
+    def kill_image(self, number: int) -> None:
+        """End one image, if it still lives."""
+        if self._control is not None and number in self._images:
+            self._control.send({"type": "kill", "image": number})
+
+    def diagnostics(self) -> str:
+        """The last lines root and its images printed."""
+        return self._diagnostics.decode("utf-8", "replace").strip()
+
+    async def stop(self) -> None:
+        """End root and everything forked from it, and wait until root is reaped."""
+        for image in list(self._images.values()):
+            image.unload()
+        waiting = [image.gone for image in self._images.values()]
+        if waiting and not self.dead:
+            await asyncio.wait(waiting, timeout=1.0)
+        if self._control is not None:
+            self._control.close()  # root sees end-of-file and kills its process group
+        self._lost()
+        process = self._process
+        if process is not None:
+            for _ in range(400):
+                if process.poll() is not None:
+                    break
+                await asyncio.sleep(_POLL_S)
+            else:
+                process.kill()
+                process.wait()
+            self._process = None
+        self._read_diagnostics()
+        self._close_diagnostics()
+
+    def _message(self, value: object) -> None:
+        match control.root_message(value):
+            case control.RootReady() as report:
+                self.report = report
+                if not self._hello.done():
+                    self._hello.set_result(True)
+            case control.ImageExited(image=number, code=code, signal=signal):
+                if (image := self._images.pop(number, None)) is not None:
+                    image.exited(ExitStatus(code, signal))
+            case control.ImageStarted():
+                pass
+
+    def _lost(self) -> None:
+        if self.dead:
+            return
+        self.dead = True
+        if not self._hello.done():
+            self._hello.set_result(False)
+        for image in list(self._images.values()):
+            image.exited(None)
+        self._images.clear()
+
+    def _read_diagnostics(self) -> None:
+        while self._diagnostics_read >= 0:
+            try:
+                data = os.read(self._diagnostics_read, 65_536)
+            except BlockingIOError:
+                return
+            if not data:
+                self._close_diagnostics()
+                return
+            self._diagnostics += data
+            del self._diagnostics[:-_DIAGNOSTICS_BYTES]
+
+    def _close_diagnostics(self) -> None:
+        if self._diagnostics_read >= 0:
+            self.loop.remove_reader(self._diagnostics_read)
+            os.close(self._diagnostics_read)
+            self._diagnostics_read = -1

@@ -1,0 +1,26 @@
+"""The first code of every process of ours: `python -I -S bootstrap.py ENGINE LIBRARY CONTROL_FD HOST_PID`.
+
+Started without site packages and without the environment, so the package `ptc` is not importable and must not be:
+its `__init__` would pull in half the host. A bare stand-in whose path leads to the same directory makes
+`ptc.guest` importable on its own, under its real name.
+"""
+
+import sys
+import types
+from pathlib import Path
+
+
+def main() -> None:
+    """Make `ptc.guest` importable and hand over to root. Never returns."""
+    package = types.ModuleType("ptc")
+    package.__path__ = [str(Path(__file__).resolve().parent.parent)]
+    sys.modules["ptc"] = package
+    from ptc.guest import root
+
+    # The host's process id is there for people who look at a list of processes.
+    engine, library, control = sys.argv[1:4]
+    root.main(engine, library, int(control))
+
+
+if __name__ == "__main__":
+    main()

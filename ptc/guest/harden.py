@@ -1,0 +1,175 @@
+"""What the operating system enforces on a process of ours, applied and reported in one place.
+
+Every platform branch of the guest is here. What is reported was really put in force: each limit is read back.
+"""
+
+import contextlib
+import ctypes
+import gc
+import math
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+_LINUX = sys.platform == "linux"
+
+# <sys/prctl.h>
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+
+# Room beside twice the program's memory: the interpreter's own growth and one large copy of a value.
+ADDRESS_MARGIN = 64 * 1024 * 1024
+# Descriptors of a run are 0-3; the rest is room for the C library.
+_MAX_DESCRIPTORS = 16
+# Descriptors an image may hold while it forks.
+_MAX_IMAGE_DESCRIPTORS = 64
+
+_libc = ctypes.CDLL(None, use_errno=True) if _LINUX else None
+
+
+def die_with_parent(parent: int) -> None:
+    """Have this process killed when `parent` dies; at once, if it is dead already. Linux only."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent died, so that they are reaped. Linux only."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def forbid_new_privileges() -> str:
+    """Set no-new-privileges and tell the level of system-call confinement in force: `no-new-privs` or `off`."""
+    if _libc is not None and _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
+        return "no-new-privs"
+    return "off"
+
+
+def keep_only(descriptor: int) -> None:
+    """Make `descriptor` number 3 and close everything above. 0, 1 and 2 stay."""
+    os.dup2(descriptor, 3)
+    _close_from(4)
+
+
+def _close_from(low: int) -> None:
+    if resource is None:
+        return
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.closerange(low, min(soft, 65_536))
+
+
+def limit_image(memory: int, cpu: float) -> None:
+    """Bounds for the time of a load, lifted again by `end_load`: CPU seconds and address space in bytes."""
+    if resource is None:
+        return
+    signal.setitimer(signal.ITIMER_PROF, cpu)
+    _lower(resource.RLIMIT_CORE, 0, 0)
+    _lower(resource.RLIMIT_FSIZE, 0, 0)
+    _lower(resource.RLIMIT_NOFILE, _MAX_IMAGE_DESCRIPTORS, _MAX_IMAGE_DESCRIPTORS)
+    bound = address_space() + 2 * memory + ADDRESS_MARGIN
+    _lower(resource.RLIMIT_AS, bound, resource.getrlimit(resource.RLIMIT_AS)[1])
+
+
+def end_load() -> None:
+    """Lift the bounds on the load: what the image does from here on is only ours."""
+    if resource is None:
+        return
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def run_limits(memory: int, cpu: float, image_size: int) -> list[tuple[str, int, int]]:
+    """The resource limits of a run as (name, soft, hard): memory in bytes, cpu in seconds, image_size in bytes."""
+    seconds = math.ceil(cpu) + 1
+    limits = [
+        ("as", image_size + 2 * memory + ADDRESS_MARGIN, image_size + 2 * memory + ADDRESS_MARGIN),
+        ("core", 0, 0),
+        # One second apart: the soft limit tells the reason by its signal, the hard one only kills.
+        ("cpu", seconds, seconds + 1),
+        ("fsize", 0, 0),
+        ("nofile", _MAX_DESCRIPTORS, _MAX_DESCRIPTORS),
+    ]
+    if hasattr(os, "geteuid") and os.geteuid() != 0:  # a privileged user is exempt, so it would be no limit
+        limits.append(("nproc", 0, 0))
+    return limits
+
+
+def apply_limits(limits: list[tuple[str, int, int]]) -> None:
+    """Put the limits in force. OSError or ValueError where the platform refuses one."""
+    for name, soft, hard in limits:
+        resource.setrlimit(_number(name), (soft, hard))
+
+
+def supported_limits(limits: list[tuple[str, int, int]]) -> list[str]:
+    """Which of the limits hold here, by trying each. For a throw-away process: what is applied stays."""
+    held = []
+    if resource is None:
+        return held
+    for name, soft, hard in limits:
+        with contextlib.suppress(OSError, ValueError):
+            apply_limits([(name, soft, hard)])
+            if resource.getrlimit(_number(name)) == (soft, hard):
+                held.append(name)
+    return sorted(held)
+
+
+def arm_timers(timeout: float | None, cpu: float) -> None:
+    """Start the run's own clocks, in seconds: SIGPROF after `cpu`, SIGALRM one second after `timeout`."""
+    signal.setitimer(signal.ITIMER_PROF, cpu)
+    if timeout is not None:
+        signal.setitimer(signal.ITIMER_REAL, timeout + 1.0)
+
+
+def address_space() -> int:
+    """The size of this process's address space in bytes; 0 where the platform does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_bytes().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def freeze_heap() -> None:
+    """No collection from here on, and none of today's objects touched by a later one: forks share their pages."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def in_child(attempt: Callable[[], bytes]) -> bytes:
+    """Run `attempt` in a throw-away child and return what it gave; empty if the child died."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reading)
+            os.write(writing, attempt())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    data = b""
+    while chunk := os.read(reading, 4096):
+        data += chunk
+    os.close(reading)
+    os.waitpid(child, 0)
+    return data
+
+
+def _number(name: str) -> int:
+    number: int = getattr(resource, f"RLIMIT_{name.upper()}")
+    return number
+
+
+def _lower(which: int, soft: int, hard: int) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(which, (soft, hard))

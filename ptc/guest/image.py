@@ -1,0 +1,150 @@
+"""Image: forked from root, holds one compiled program, never runs it. It forks runs, kills them and reaps them."""
+
+import json
+import os
+import select
+import signal
+import time
+import traceback
+
+from ptc.guest import harden, prelude, reaper, run
+from ptc.guest.control import Control, Message
+from ptc.guest.engine import Engine, EngineFault
+from ptc.guest.run import Port, RunConfig
+
+# Exit statuses the host understands; see spec of outcomes.
+OUT_OF_MEMORY, GUEST_FAULT, BAD_FRAME = 65, 70, 71
+
+
+def main(engine: Engine, control_fd: int, rlimits: list[str]) -> None:
+    """Serve the host until it unloads the image or is gone. Never returns."""
+    harden.keep_only(control_fd)
+    status = GUEST_FAULT
+    try:
+        status = _Image(engine, Control(3), rlimits).serve()
+    except MemoryError:
+        status = OUT_OF_MEMORY
+    except EngineFault as fault:
+        status = OUT_OF_MEMORY if fault.out_of_memory else GUEST_FAULT
+        traceback.print_exc()
+    except ValueError:
+        status = BAD_FRAME
+        traceback.print_exc()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+class _Image:
+    def __init__(self, engine: Engine, control: Control, rlimits: list[str]) -> None:
+        self._engine = engine
+        self._control = control
+        self._rlimits = rlimits
+        self._port = Port()
+        self._config: RunConfig | None = None
+        self._runs: dict[int, int] = {}
+        """Process id of every living run → its number at the host."""
+
+    def serve(self) -> int:
+        waker = reaper.Waker()
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(waker, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poll.poll()}
+            if waker.fileno() in ready:
+                waker.drain()
+                self._reap()
+            if self._control.fileno() in ready:
+                messages = self._control.receive()
+                if messages is None:
+                    return self._unload()
+                for message in messages:
+                    if message["type"] == "unload" or not self._handle(message, waker):
+                        return self._unload()
+
+    def _handle(self, message: Message, waker: reaper.Waker) -> bool:
+        """Do what one message says; False when the image must end."""
+        match message["type"]:
+            case "load":
+                return self._load(message)
+            case "run":
+                self._fork(int(message["run"]), waker)
+            case "kill":
+                for pid, number in self._runs.items():
+                    if number == message["run"]:
+                        os.kill(pid, signal.SIGKILL)
+        return True
+
+    def _load(self, message: Message) -> bool:
+        began = time.perf_counter()
+        limits = message["limits"]
+        memory, cpu = int(limits["memory"]), float(limits["cpu"])
+        harden.limit_image(memory, cpu)
+        # The host's measure of the process's growth is the limit; where it cannot measure, the engine's own stands in.
+        heap = 2 * memory + harden.ADDRESS_MARGIN if harden.address_space() else memory
+        self._engine.open(heap, int(limits["stack"]))
+        self._port.bind(self._engine)
+        self._engine.evaluate(prelude.source())
+        answer = json.loads(self._engine.call("load", json.dumps(message)))
+        harden.end_load()
+        if "misuse" in answer:
+            self._control.send({"type": "refused", "kind": "misuse", "message": answer["misuse"]})
+            return False
+        if "problem" in answer:
+            problem = answer["problem"]
+            refusal: Message = {"type": "refused", "kind": "exception", "message": problem["message"]}
+            if problem.get("line") is not None:
+                refusal["at"] = {"line": problem["line"], "column": problem["column"]}
+            self._control.send(refusal)
+            return False
+        wanted = harden.run_limits(memory, cpu, harden.address_space())
+        self._config = RunConfig(
+            limits=[limit for limit in wanted if limit[0] in self._rlimits],
+            cpu=cpu,
+        )
+        harden.freeze_heap()
+        self._control.send({
+            "type": "loaded",
+            "isolation": {
+                "process": "fork",
+                "rlimits": sorted(limit[0] for limit in self._config.limits),
+                "seccomp": harden.forbid_new_privileges(),
+            },
+            "engine": {"name": self._engine.name, "version": self._engine.version},
+            "loadMs": (time.perf_counter() - began) * 1000.0,
+        })  # fmt: skip
+        return True
+
+    def _fork(self, number: int, waker: reaper.Waker) -> None:
+        channel, native = self._control.take_descriptors(2)
+        assert self._config is not None
+        image = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            waker.disable()
+            harden.die_with_parent(image)
+            run.main(self._engine, self._port, self._config, channel, native)
+        os.close(channel)
+        os.close(native)
+        self._runs[pid] = number
+        self._control.send({"type": "started", "run": number, "pid": pid})
+
+    def _reap(self) -> None:
+        for end in reaper.reap():
+            number = self._runs.pop(end.pid, None)
+            if number is not None:
+                self._control.send({
+                    "type": "exited", "run": number, "code": end.code, "signal": end.signal,
+                    "cpuMs": end.cpu_ms, "maxRssKb": end.max_rss_kb,
+                })  # fmt: skip
+
+    def _unload(self) -> int:
+        """Kill and reap every run."""
+        for pid in self._runs:
+            os.kill(pid, signal.SIGKILL)
+        while self._runs:
+            pid, _status = os.wait()
+            self._runs.pop(pid, None)
+        return 0

@@ -1,0 +1,105 @@
+"""Root: the process images are forked from. It holds the engine, forks, kills and reaps, and reads no program text."""
+
+import os
+import select
+import signal
+import traceback
+
+from ptc.guest import harden, image, reaper
+from ptc.guest.control import Control, Message
+from ptc.guest.engine import Engine
+from ptc.guest.quickjs import QuickJS, is_supported
+
+
+def main(engine_name: str, library: str, control_fd: int) -> None:
+    """Serve the host until it is gone. Never returns."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    harden.keep_only(control_fd)
+    harden.adopt_orphans()
+    engine = _open_engine(engine_name, library)
+    probe = _probe()
+    # From here on no engine and no library is loaded any more: the heap is what every image starts from.
+    harden.freeze_heap()
+    try:
+        _Root(Control(3), engine, probe).serve()
+    except Exception:
+        traceback.print_exc()  # the diagnostics pipe
+    _end()
+
+
+def _open_engine(name: str, library: str) -> Engine:
+    if name != "quickjs":
+        raise ValueError(f"no engine is called {name!r}")
+    engine = QuickJS(library)
+    if is_supported() and harden.in_child(lambda: b"yes" if engine.can_track() else b"no") == b"yes":
+        engine.rejections = "all"
+    return engine
+
+
+def _probe() -> list[str]:
+    """The resource limits this platform really enforces, as a run would have them."""
+    limits = harden.run_limits(1024**3, 60.0, harden.address_space())
+    return harden.in_child(lambda: " ".join(harden.supported_limits(limits)).encode()).decode().split()
+
+
+def _end() -> None:
+    """Take the whole process group along, this process included."""
+    os.killpg(0, signal.SIGKILL)
+
+
+class _Root:
+    def __init__(self, control: Control, engine: Engine, rlimits: list[str]) -> None:
+        self._control = control
+        self._engine = engine
+        self._rlimits = rlimits
+        self._images: dict[int, int] = {}
+        """Process id of every living image → its number at the host."""
+
+    def serve(self) -> None:
+        waker = reaper.Waker()
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(waker, select.POLLIN)
+        self._control.send(
+            {
+                "type": "root",
+                "engine": {"name": self._engine.name, "version": self._engine.version},
+                "rejections": self._engine.rejections,
+                "rlimits": self._rlimits,
+            }
+        )
+        while True:
+            ready = {fd for fd, _ in poll.poll()}
+            if waker.fileno() in ready:
+                waker.drain()
+                self._reap()
+            if self._control.fileno() in ready:
+                messages = self._control.receive()
+                if messages is None:
+                    return
+                for message in messages:
+                    self._handle(message, waker)
+
+    def _handle(self, message: Message, waker: reaper.Waker) -> None:
+        number = int(message["image"])
+        if message["type"] == "image":
+            (control_fd,) = self._control.take_descriptors(1)
+            root = os.getpid()
+            pid = os.fork()
+            if pid == 0:
+                waker.disable()
+                harden.die_with_parent(root)
+                image.main(self._engine, control_fd, self._rlimits)
+            os.close(control_fd)
+            self._images[pid] = number
+            self._control.send({"type": "started", "image": number, "pid": pid})
+        elif message["type"] == "kill":
+            for pid, known in self._images.items():
+                if known == number:
+                    os.kill(pid, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        for end in reaper.reap():
+            number = self._images.pop(end.pid, None)
+            if number is not None:  # else an orphaned run, reaped in its dead image's place
+                self._control.send({"type": "exited", "image": number, "code": end.code, "signal": end.signal})

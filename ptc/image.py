@@ -1,0 +1,364 @@
+"""`Image`: one program, compiled once, run any number of times, also at the same time."""
+
+import asyncio
+import contextlib
+import signal
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from ptc import wire
+from ptc._memory import MemoryWatch
+from ptc._processes import ImageProcess, RunProcess, StartError
+from ptc._run import HostFunction, Run, RunOptions
+from ptc.errors import ClosedError, LoadError, NotJson, UsageError
+from ptc.events import Event
+from ptc.limits import Limits, check_run_limits, resolve_timeout
+from ptc.namespaces import Namespace
+from ptc.outcome import UNSET, EngineInfo, ExitStatus, Failure, Isolation, Kind, LogEntry, Outcome, Position, Unset
+from ptc.protocol import control
+
+if TYPE_CHECKING:
+    from ptc.runtime import Runtime
+
+# Waiting runs of an image nobody uses are given back after this long.
+_IDLE_S = 60.0
+# A spare is made when the run it replaces is over, or after this while for a run that takes longer: forking
+# right at the start would compete with the run for the processor.
+_REPLACE_S = 0.002
+# What beside `input` a boot frame holds; generous, the exact check is the machine's.
+_BOOT_OVERHEAD = 512
+
+_RLIMITS = frozenset({"as", "core", "cpu", "fsize", "nofile"})
+_OUT_OF_MEMORY = 65
+
+
+class Image:
+    """Made by `Runtime.load`. Use `run`, or `start` for a run one can watch and abort."""
+
+    def __init__(
+        self,
+        runtime: "Runtime",
+        *,
+        code: str,
+        form: Literal["sync", "async"],
+        name: str,
+        setup: str,
+        input_name: str | None,
+        namespaces: tuple[Namespace, ...],
+        limits: Limits,
+        spares: int,
+    ) -> None:
+        self._runtime = runtime
+        self.form = form
+        self.limits = limits
+        self.memory_watch: MemoryWatch = runtime.memory_watch
+        self.engine = EngineInfo(runtime.engine, "")
+        self.isolation: Isolation | None = None
+        self._functions = {namespace.global_name: dict(namespace.functions) for namespace in namespaces}
+        self._takes_input = input_name is not None
+        self._message: dict[str, object] = {
+            "data": {
+                "code": code,
+                "namespaces": [_declaration(namespace) for namespace in namespaces],
+                "maxOutputBytes": limits.max_output_bytes,
+            },
+            "form": form,
+            "name": name,
+            "setup": setup,
+            "inputName": input_name,
+            "limits": {"memory": limits.memory, "cpu": limits.cpu, "stack": limits.stack, **_guest_limits(limits)},
+        }
+        self._wanted_spares = spares
+        self._spares: deque[RunProcess] = deque()
+        self._making: set[asyncio.Task[None]] = set()
+        self._process: ImageProcess | None = None
+        self._loading = asyncio.Lock()
+        self._idle: asyncio.TimerHandle | None = None
+        self._runs: set[Run] = set()
+        self._closed = False
+
+    # --- for users ---
+
+    async def run(
+        self,
+        *,
+        input: object | Unset = UNSET,
+        functions: Mapping[str, Mapping[str, HostFunction]] | None = None,
+        timeout: float | Unset | None = UNSET,
+        limits: Limits | None = None,
+        on_event: Callable[[Event], object] | None = None,
+        on_log: Callable[[LogEntry], object] | None = None,
+    ) -> Outcome:
+        """Run the program once and return its `Outcome`.
+
+        input: a JSON value for the program's input name. functions: replacements for declared functions.
+        timeout: seconds, None for no deadline. limits: those of this run; memory, cpu, stack and source size stay the
+        image's. Raises `UsageError` for what cannot be run, `ClosedError` after `unload`; all else is in the outcome.
+        """
+        return await self._prepare(input, functions, timeout, limits, on_event, on_log).execute()
+
+    def start(
+        self,
+        *,
+        input: object | Unset = UNSET,
+        functions: Mapping[str, Mapping[str, HostFunction]] | None = None,
+        timeout: float | Unset | None = UNSET,
+        limits: Limits | None = None,
+        on_event: Callable[[Event], object] | None = None,
+        on_log: Callable[[LogEntry], object] | None = None,
+    ) -> Run:
+        """Like `run`, but returns the `Run` at once."""
+        run = self._prepare(input, functions, timeout, limits, on_event, on_log)
+        run.begin()
+        return run
+
+    async def unload(self) -> None:
+        """End the image's process and its runs. May be called twice."""
+        self._closed = True
+        self.abort_runs("image unloaded")
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        for task in list(self._making):
+            task.cancel()
+        if self._making:
+            await asyncio.wait(self._making)
+        self._release_spares()
+        process, self._process = self._process, None
+        if process is not None:
+            process.unload()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(process.gone), 1.0)
+            process.kill()
+        self._runtime.forget(self)
+
+    def _prepare(
+        self,
+        input: object | Unset,
+        functions: Mapping[str, Mapping[str, HostFunction]] | None,
+        timeout: float | Unset | None,
+        limits: Limits | None,
+        on_event: Callable[[Event], object] | None,
+        on_log: Callable[[LogEntry], object] | None,
+    ) -> Run:
+        self._runtime.check_usable()
+        if self._closed:
+            raise ClosedError("the image has been unloaded")
+        if limits is None:
+            limits = self.limits
+        else:
+            check_run_limits(self.limits, limits)
+        self._check_input(input, limits)
+        options = RunOptions(
+            functions=self._functions if functions is None else self._replaced(functions),
+            limits=limits,
+            timeout=resolve_timeout(timeout, limits),
+            input=input,
+            on_event=on_event,
+            on_log=on_log,
+            describe_error=self._runtime.describe_error,
+        )
+        return Run(self, options)
+
+    def _check_input(self, input: object | Unset, limits: Limits) -> None:
+        if isinstance(input, Unset):
+            return
+        if not self._takes_input:
+            raise UsageError("input was given, but the program was loaded without an input name")
+        try:
+            size = len(wire.encode(input, root="input", max_tokens=limits.max_value_tokens)) + _BOOT_OVERHEAD
+        except NotJson as error:
+            raise UsageError(str(error)) from None
+        if size > limits.max_message_bytes:
+            raise UsageError(f"input: {size} bytes do not fit a message of {limits.max_message_bytes} bytes")
+
+    def _replaced(self, functions: Mapping[str, Mapping[str, HostFunction]]) -> dict[str, dict[str, HostFunction]]:
+        merged = {name: dict(table) for name, table in self._functions.items()}
+        for name, table in functions.items():
+            if name not in merged:
+                raise UsageError(f'functions: the program declares no namespace "{name}"')
+            for key, function in table.items():
+                if key not in merged[name]:
+                    raise UsageError(f'functions: the namespace "{name}" declares no function "{key}"')
+                if not callable(function):
+                    raise UsageError(f'functions: "{name}.{key}" is not callable')
+                merged[name][key] = function
+        return merged
+
+    # --- for Runtime and Run ---
+
+    def abort_runs(self, reason: str) -> None:
+        """End every run of this image as `abort`."""
+        for run in list(self._runs):
+            run.abort(reason)
+
+    @contextlib.asynccontextmanager
+    async def runtime_slot(self, run: Run) -> AsyncIterator[None]:
+        """Wait until fewer than `max_runs` runs are going on; then keep the image's spares up."""
+        self._runs.add(run)
+        try:
+            async with self._runtime.slots:
+                later = self._runtime.loop.call_later(_REPLACE_S, self.replenish)
+                try:
+                    yield
+                finally:
+                    later.cancel()
+                    self.replenish()
+        finally:
+            self._runs.discard(run)
+
+    def pop_spare(self) -> RunProcess | None:
+        """A waiting run that is alive, if there is one."""
+        while self._spares:
+            spare = self._spares.popleft()
+            if spare.is_alive():
+                return spare
+            spare.release()
+        return None
+
+    async def fork(self) -> RunProcess:
+        """A new run process, of a reloaded image if the old one is dead. StartError if that fails."""
+        for last in (False, True):
+            process = await self._ensure()
+            try:
+                return await process.fork()
+            except StartError:
+                if last:
+                    raise
+        raise AssertionError
+
+    # --- spares ---
+
+    def replenish(self) -> None:
+        """See to it that enough runs wait, and that they are given back when nobody comes."""
+        if self._closed or self._wanted_spares == 0 or self._process is None or self._process.dead:
+            return
+        for _ in range(self._wanted_spares - len(self._spares) - len(self._making)):
+            task = self._runtime.loop.create_task(self._make_spare())
+            self._making.add(task)
+            task.add_done_callback(self._making.discard)
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = self._runtime.loop.call_later(_IDLE_S, self._release_spares)
+
+    async def _make_spare(self) -> None:
+        process = self._process
+        if process is None or process.dead:
+            return
+        spare = None
+        try:
+            spare = await process.fork()
+            if await asyncio.wait_for(spare.ready, self.limits.start_timeout) and not self._closed:
+                self._spares.append(spare)
+                spare = None
+        except (StartError, TimeoutError):
+            pass
+        finally:
+            if spare is not None:
+                spare.release()
+
+    def _release_spares(self) -> None:
+        self._idle = None
+        while self._spares:
+            self._spares.popleft().release()
+
+    # --- loading ---
+
+    async def load(self) -> None:
+        """Compile the program in a process of its own. LoadError if it cannot be; UsageError for a bad setup."""
+        try:
+            self._process = await self._load()
+        except StartError as error:
+            raise LoadError(Failure("worker-exit", str(error))) from None
+        self.replenish()
+
+    async def _ensure(self) -> ImageProcess:
+        async with self._loading:
+            if self._process is None or self._process.dead:
+                self._release_spares()
+                try:
+                    self._process = await self._load()
+                except LoadError as error:
+                    raise StartError(f"the program could not be loaded again: {error}") from None
+            return self._process
+
+    async def _load(self) -> ImageProcess:
+        root = await self._runtime.root()
+        process = root.fork_image()
+        process.load(self._message)
+        try:
+            await asyncio.wait(
+                {process.loaded, process.gone}, timeout=self.limits.load_timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+        except asyncio.CancelledError:
+            process.kill()
+            raise
+        if not process.loaded.done() and not process.gone.done():
+            process.kill()
+            await process.gone
+            seconds = self.limits.load_timeout
+            raise LoadError(Failure("timeout", f"the program was not compiled within {seconds:g} seconds"))
+        if not process.loaded.done():
+            raise LoadError(_load_failure(await process.gone, root.diagnostics()))
+        answer = await process.loaded
+        if isinstance(answer, control.Refused):
+            await process.gone
+            if answer.kind == "misuse":
+                raise UsageError(f"setup: {answer.message}")
+            at = Position(answer.at.line, answer.at.column) if answer.at is not None else None
+            raise LoadError(Failure("exception", answer.message, at))
+        report = answer.isolation
+        self.isolation = Isolation(report.process, tuple(report.rlimits), report.seccomp)
+        self.engine = EngineInfo(answer.engine.name, answer.engine.version)
+        missing = missing_measures(self._runtime.require, self.isolation)
+        if missing:
+            process.kill()
+            await process.gone
+            raise LoadError(Failure("sandbox-unavailable", f"required but not in force here: {', '.join(missing)}"))
+        return process
+
+
+def missing_measures(required: frozenset[str], isolation: Isolation) -> list[str]:
+    """Which of the required measures (`fork`, `rlimits`, `seccomp`) are not in force."""
+    in_force = {
+        "fork": isolation.process == "fork",
+        "rlimits": set(isolation.rlimits) >= _RLIMITS,
+        "seccomp": isolation.seccomp == "filter",
+    }
+    return sorted(name for name in required if not in_force[name])
+
+
+def _guest_limits(limits: Limits) -> dict[str, object]:
+    return {
+        "maxPendingCalls": limits.max_pending_calls,
+        "maxMessageBytes": limits.max_message_bytes,
+        "maxValueTokens": limits.max_value_tokens,
+        "maxLogChars": limits.max_log_chars,
+        "maxLogEntries": limits.max_log_entries,
+    }
+
+
+def _declaration(namespace: Namespace) -> dict[str, object]:
+    declaration: dict[str, object] = {"global": namespace.global_name, "names": list(namespace.functions)}
+    if namespace.error_class is not None:
+        declaration["errorClass"] = {
+            "name": namespace.error_class.name,
+            "memberNameProperty": namespace.error_class.member_name_property,
+        }
+    return declaration
+
+
+def _load_failure(status: ExitStatus | None, diagnostics: str) -> Failure:
+    """Why an image process died while loading."""
+    kind: Kind = "worker-exit"
+    message = "the image process ended while the program was loaded"
+    if status is not None and status.code == _OUT_OF_MEMORY:
+        kind, message = "memory-limit", "compiling the program needs more memory than allowed"
+    elif status is not None and status.signal in (signal.SIGPROF, signal.SIGXCPU):
+        kind, message = "compute-limit", "compiling the program needs more CPU time than allowed"
+    elif status is not None and status.signal is not None:
+        message += f" (signal {status.signal})"
+    elif diagnostics:
+        message += f": {diagnostics[-500:]}"
+    return Failure(kind, message)

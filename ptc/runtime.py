@@ -1,0 +1,216 @@
+"""`Runtime`: owns the processes of one engine and makes images."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from ptc._memory import MemoryWatch
+from ptc._processes import RootProcess, engine_library
+from ptc._run import HostFunction
+from ptc.errors import ClosedError, LoadError, UsageError
+from ptc.events import Event
+from ptc.image import Image
+from ptc.limits import Limits
+from ptc.namespaces import Namespace, normalize
+from ptc.outcome import UNSET, EngineInfo, LogEntry, Outcome, Unset
+from ptc.typescript import prepare
+
+Namespaces = Mapping[str, Mapping[str, HostFunction]] | Iterable[Namespace]
+Form = Literal["auto", "sync", "async"]
+Language = Literal["javascript", "typescript"]
+
+_MEASURES = frozenset({"fork", "rlimits", "seccomp"})
+
+
+class Runtime:
+    """An async context manager. Its processes start on first use and are all gone after `aclose`.
+
+    engine: `quickjs`. limits: the defaults of everything loaded here. spares: runs kept waiting per image.
+    max_runs: runs at work at once; more wait their turn. require: measures out of `fork`, `rlimits`, `seccomp` without
+    which nothing is run. describe_error: the text a program sees of an exception of a host function.
+    Belongs to one event loop and one process. Raises `UsageError` for options that cannot be met.
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: str = "quickjs",
+        limits: Limits | None = None,
+        spares: int = 2,
+        max_runs: int = 32,
+        require: Iterable[str] = (),
+        describe_error: Callable[[BaseException], str] = str,
+    ) -> None:
+        engine_library(engine)  # says at once what is missing
+        self.require = frozenset(require)
+        if unknown := sorted(self.require - _MEASURES):
+            raise UsageError(f'require: "{unknown[0]}" is no measure; there are {", ".join(sorted(_MEASURES))}')
+        if not isinstance(spares, int) or isinstance(spares, bool) or spares < 0:
+            raise UsageError("spares: a whole number from 0 is needed")
+        if not isinstance(max_runs, int) or isinstance(max_runs, bool) or max_runs < 1:
+            raise UsageError("max_runs: a whole number from 1 is needed")
+        self.engine = engine
+        self.limits = limits if limits is not None else Limits()
+        self.spares = spares
+        self.max_runs = max_runs
+        self.describe_error = describe_error
+        self._pid = os.getpid()
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._root: RootProcess | None = None
+        self._images: set[Image] = set()
+
+    async def __aenter__(self) -> Self:
+        self.check_usable()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def load(
+        self,
+        code: str,
+        namespaces: Namespaces = (),
+        *,
+        language: Language = "javascript",
+        form: Form = "auto",
+        name: str = "program.js",
+        setup: str = "",
+        input_name: str | None = None,
+        limits: Limits | None = None,
+    ) -> Image:
+        """Compile a program, a function body, against named host functions.
+
+        setup: trusted source run once before it. input_name: the variable that holds each run's input.
+        Raises `LoadError` for a program that cannot be loaded and `UsageError` for everything else that is wrong.
+        """
+        return await self._load(code, namespaces, language, form, name, setup, input_name, limits, self.spares)
+
+    async def run(
+        self,
+        code: str,
+        namespaces: Namespaces = (),
+        *,
+        input: object | Unset = UNSET,
+        timeout: float | Unset | None = UNSET,
+        on_event: Callable[[Event], object] | None = None,
+        on_log: Callable[[LogEntry], object] | None = None,
+        language: Language = "javascript",
+        form: Form = "auto",
+        name: str = "program.js",
+        setup: str = "",
+        input_name: str | None = None,
+        limits: Limits | None = None,
+    ) -> Outcome:
+        """Load a program, run it once, drop it. A program that cannot be loaded is a failed outcome."""
+        if input is not UNSET and input_name is None:
+            input_name = "input"
+        try:
+            image = await self._load(code, namespaces, language, form, name, setup, input_name, limits, 0)
+        except LoadError as error:
+            return Outcome(failure=error.failure, engine=EngineInfo(self.engine, self._version()))
+        try:
+            return await image.run(input=input, timeout=timeout, on_event=on_event, on_log=on_log)
+        finally:
+            await image.unload()
+
+    async def aclose(self) -> None:
+        """Abort every run, end every process and wait for them. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        for image in list(self._images):
+            image.abort_runs("runtime closed")
+        for image in list(self._images):
+            await image.unload()
+        if self._loop is not None:
+            self.memory_watch.close()
+        root, self._root = self._root, None
+        if root is not None:
+            await root.stop()
+
+    async def report(self) -> Mapping[str, Any]:
+        """What this machine has: engine name and version, `rejections`, `rlimits`. Starts root if need be."""
+        root = await self.root()
+        assert root.report is not None
+        return root.report.model_dump(exclude={"type"})
+
+    # --- for images ---
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop this runtime belongs to: the one it was first used on."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self.memory_watch = MemoryWatch(self._loop)
+            self.slots = asyncio.Semaphore(self.max_runs)
+            self._starting = asyncio.Lock()
+        return self._loop
+
+    def check_usable(self) -> None:
+        """Raise if closed, on another loop, or in a forked copy of the process."""
+        if os.getpid() != self._pid:
+            raise ClosedError("this runtime belongs to the process that was forked")
+        if self._closed:
+            raise ClosedError("the runtime has been closed")
+        if self.loop is not asyncio.get_running_loop():
+            raise UsageError("a runtime belongs to the event loop it was first used on")
+
+    async def root(self) -> RootProcess:
+        """The root process, started or started again if need be. StartError if it cannot be."""
+        async with self._starting:
+            if self._root is not None and self._root.dead:
+                await self._root.stop()
+                self._root = None
+            if self._root is None:
+                root = RootProcess(self.loop, self.engine)
+                await root.start(self.limits.start_timeout)
+                self._root = root
+            return self._root
+
+    def forget(self, image: Image) -> None:
+        """The image has been unloaded."""
+        self._images.discard(image)
+
+    async def _load(
+        self,
+        code: str,
+        namespaces: Namespaces,
+        language: Language,
+        form: Form,
+        name: str,
+        setup: str,
+        input_name: str | None,
+        limits: Limits | None,
+        spares: int,
+    ) -> Image:
+        self.check_usable()
+        limits = limits if limits is not None else self.limits
+        declared = normalize(namespaces, input_name=input_name)
+        prepared = prepare(code, language=language, form=form, max_source_bytes=limits.max_source_bytes)
+        image = Image(
+            self,
+            code=prepared.code,
+            form=prepared.form,
+            name=name,
+            setup=setup,
+            input_name=input_name,
+            namespaces=declared,
+            limits=limits,
+            spares=spares,
+        )
+        self._images.add(image)
+        try:
+            await image.load()
+        except BaseException:
+            await image.unload()
+            raise
+        return image
+
+    def _version(self) -> str:
+        report = self._root.report if self._root is not None else None
+        return report.engine.version if report is not None else ""

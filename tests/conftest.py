@@ -1,0 +1,52 @@
+"""What every test shares: the proof that nothing is left behind."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# A process that has been told to end gets this long to be gone.
+_PATIENCE_S = 5.0
+
+
+def our_processes() -> dict[int, int]:
+    """Living processes of ours → the host each belongs to, as their command line tells. Linux only."""
+    found = {}
+    for entry in Path("/proc").iterdir() if Path("/proc").is_dir() else ():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().split(b"\0")
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state != "Z" and any(part.endswith(b"/ptc/guest/bootstrap.py") for part in command):
+            found[int(entry.name)] = int(command[-2])
+    return found
+
+
+def left_behind() -> list[int]:
+    """Processes of ours whose host is this session or is no longer there."""
+    return [pid for pid, host in our_processes().items() if host == os.getpid() or not Path(f"/proc/{host}").is_dir()]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """The whole session leaves no process of ours and no child of its own."""
+    yield
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        if not left_behind() and not _children():
+            return
+        time.sleep(0.05)
+    pytest.fail(f"processes left behind: {left_behind()}, children: {_children()}")
+
+
+def _children() -> list[int]:
+    path = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    try:
+        return [int(pid) for pid in path.read_text().split()]
+    except OSError:
+        return []
