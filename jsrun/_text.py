@@ -9,8 +9,8 @@ TEXT_CHARS = 2_000
 QUOTE_CHARS = 80
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-# Tab and newline are layout; every other control character could drive a terminal.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Tab and newline are layout; every other control character could drive a terminal, or pass for a line end.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def cut(text: str, limit: int = TEXT_CHARS) -> str:

@@ -10,6 +10,30 @@ _COUNTS = ("steps", "tokens", "memory", "output")
 _SECONDS = ("wall", "compute")
 
 
+def _check_count(name: str, value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"fuel {name} must be a whole number, got {value!r}")
+    if value <= 0:
+        raise ValueError(f"fuel {name} must be greater than 0, got {value!r}")
+
+
+def _check_seconds(name: str, value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"fuel {name} must be a number of seconds, got {value!r}")
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # an int beyond the range of a float
+        finite = False
+    if not finite:
+        raise ValueError(f"fuel {name} must be a finite number of seconds")
+    if value <= 0:
+        raise ValueError(f"fuel {name} must be greater than 0, got {value!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Fuel:
     """Limits of one run; None means "not set here", so that another layer decides.
@@ -91,27 +115,3 @@ _NAMES = tuple(field.name for field in fields(Fuel))
 
 def _above(value: float | None, bound: float | None) -> bool:
     return value is not None and bound is not None and value > bound
-
-
-def _check_count(name: str, value: object) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"fuel {name} must be a whole number, got {value!r}")
-    if value <= 0:
-        raise ValueError(f"fuel {name} must be greater than 0, got {value!r}")
-
-
-def _check_seconds(name: str, value: object) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"fuel {name} must be a number of seconds, got {value!r}")
-    try:
-        finite = math.isfinite(value)
-    except OverflowError:  # an int beyond the range of a float
-        finite = False
-    if not finite:
-        raise ValueError(f"fuel {name} must be a finite number of seconds")
-    if value <= 0:
-        raise ValueError(f"fuel {name} must be greater than 0, got {value!r}")
