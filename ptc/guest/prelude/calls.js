@@ -1,0 +1,207 @@
+// Calls: namespaces, error classes, and the queue between the program and the host.
+//
+// A call is admitted when it is made. What does not fit the limits of unfinished calls waits here, in call order; as
+// nothing that waits is ever dropped, its id is already known. A refused call sends nothing and uses no id.
+
+const calls = {
+  __proto__: null,
+  lastId: 0, // of the last admitted call
+  unfinished: new MapOf(), // id → call, sent and not answered
+  bytes: 0, // of the frames of all unfinished calls
+  first: null, // the calls that wait, linked by `next`
+  last: null,
+};
+
+const NO_ARGUMENTS = newList();
+// Own on every promise of a call, so that `await` takes it as it is whatever Promise.prototype.constructor has become.
+const OWN_CONSTRUCTOR = dataDescriptor(PromiseOf, false);
+
+// `declared` is [{global, names, errorClass?: {name, memberNameProperty}}]; adds namespaces and classes to `parameters`.
+function addNamespaces(declared, isAsync, parameters, namespaces) {
+  for (let i = 0; i < declared.length; i++) {
+    const { global, names } = declared[i];
+    const errorClass = hasOwn(declared[i], "errorClass") ? declared[i].errorClass : null;
+    const shape = { __proto__: null, ErrorClass: ErrorOf, className: "", member: "" };
+    if (errorClass !== null) {
+      shape.ErrorClass = makeErrorClass(errorClass.name);
+      shape.className = errorClass.name;
+      shape.member = errorClass.memberNameProperty;
+      parameters[errorClass.name] = shape.ErrorClass;
+    }
+    const table = { __proto__: null };
+    for (let k = 0; k < names.length; k++) table[names[k]] = makeFunction(global, names[k], shape, isAsync);
+    parameters[global] = namespaces[global] = ObjectFreeze(table);
+  }
+}
+
+function makeErrorClass(name) {
+  const ErrorClass = class extends ErrorOf {
+    constructor(message) {
+      super(message);
+    }
+  };
+  defineProperty(ErrorClass, "name", { __proto__: null, value: name });
+  defineProperty(ErrorClass.prototype, "name", dataDescriptor(name, false));
+  return ErrorClass;
+}
+
+function makeFunction(global, name, shape, isAsync) {
+  const target = {
+    __proto__: null,
+    shape,
+    name,
+    middle: ',"global":' + quote(global) + ',"name":' + quote(name) + ',"args":',
+  };
+  const call = isAsync ? (...args) => callLater(target, args) : (...args) => callNow(target, args);
+  defineProperty(call, "name", { __proto__: null, value: name });
+  defineProperty(call, "length", { __proto__: null, value: 1 });
+  return ObjectFreeze(call);
+}
+
+// The error of a failed call is made when the call is made, so its stack, hence its position, is that of the call.
+function newFailure({ shape }) {
+  return ReflectConstruct(ErrorOf, NO_ARGUMENTS, shape.ErrorClass);
+}
+
+function completeFailure(failure, { shape, name }, message) {
+  defineProperty(failure, "message", dataDescriptor(message, false));
+  if (shape.member !== "") {
+    defineProperty(failure, "name", dataDescriptor(shape.className, true));
+    defineProperty(failure, shape.member, dataDescriptor(name, true));
+  }
+  return failure;
+}
+
+// What the frames of one call need; `text` stays "" if the call is refused, and `problem` says why.
+function prepare(target, args) {
+  const prepared = { __proto__: null, text: "", problem: "" };
+  if (!output.open) prepared.problem = "no run is going on";
+  else if (args.length === 0) prepared.problem = "args: undefined is not JSON";
+  else if (args.length !== 1) prepared.problem = "args: one argument expected, got " + args.length;
+  else {
+    const argument = args[0];
+    let wire;
+    if (typeof argument === "string" && limits.maxValueTokens > 0) wire = "[" + quote(argument) + "]";
+    else {
+      const tokens = newList();
+      prepared.problem = admit(argument, "args", tokens);
+      if (prepared.problem !== "") return prepared;
+      wire = tokensText(tokens);
+    }
+    const id = calls.lastId + 1;
+    const text = '{"type":"call","id":' + id + target.middle + wire + "}";
+    if (text.length > limits.maxMessageBytes) {
+      prepared.problem =
+        "args: a message of " + text.length + " bytes is above the limit of " + limits.maxMessageBytes + " bytes";
+    } else prepared.text = text;
+  }
+  return prepared;
+}
+
+function callLater(target, args) {
+  const failure = newFailure(target);
+  const { text, problem } = prepare(target, args);
+  const call = {
+    __proto__: null, target, failure, text, size: text.length, id: 0, next: null, resolve: undefined, reject: undefined,
+  };
+  const promise = new PromiseOf((resolve, reject) => {
+    call.resolve = resolve;
+    call.reject = reject;
+  });
+  defineProperty(promise, "constructor", OWN_CONSTRUCTOR);
+  if (problem !== "") {
+    call.reject(completeFailure(failure, target, problem));
+    return promise;
+  }
+  call.id = calls.lastId + 1;
+  if (calls.first === null && fitsUnfinished(call)) sendCall(call);
+  else if (calls.first === null) calls.first = calls.last = call;
+  else calls.last = calls.last.next = call;
+  calls.lastId = call.id;
+  return promise;
+}
+
+function fitsUnfinished(call) {
+  return (
+    mapSize(calls.unfinished) < limits.maxPendingCalls && calls.bytes + call.size <= limits.maxMessageBytes
+  );
+}
+
+// Recorded before it is sent: after the frame has gone, nothing can fail any more.
+function sendCall(call) {
+  mapSet(calls.unfinished, call.id, call);
+  calls.bytes += call.size;
+  try {
+    hostSend(call.text);
+  } catch (thrown) {
+    // No stack or no memory left to send with. Without the memory for a frame the run cannot go on.
+    if (isOutOfMemory(thrown)) endProcess("65");
+    mapDelete(calls.unfinished, call.id);
+    calls.bytes -= call.size;
+    throw thrown;
+  }
+  call.text = "";
+}
+
+function callNow(target, args) {
+  const { text, problem } = prepare(target, args);
+  if (problem !== "") throw completeFailure(newFailure(target), target, problem);
+  const id = calls.lastId + 1;
+  const reply = exchange(text, id);
+  if (reply.ok) return decode(reply.value);
+  throw completeFailure(newFailure(target), target, reply.message);
+}
+
+function exchange(text, id) {
+  let received;
+  try {
+    received = hostExchange(text);
+  } catch (thrown) {
+    if (isOutOfMemory(thrown)) endProcess("65");
+    throw thrown; // no stack left: nothing was sent
+  }
+  calls.lastId = id;
+  return readFrame(received);
+}
+
+function readFrame(text) {
+  try {
+    return JSONParse(text);
+  } catch (thrown) {
+    if (isOutOfMemory(thrown)) endProcess("65");
+    return endProcess("71");
+  }
+}
+
+// A reply in the async form. One that nobody waits for is ignored.
+function receiveReply(reply) {
+  const call = mapGet(calls.unfinished, reply.id);
+  if (call === undefined) return;
+  const value = reply.ok ? decode(reply.value) : undefined;
+  mapDelete(calls.unfinished, reply.id);
+  calls.bytes -= call.size;
+  if (reply.ok) fulfil(call.resolve, value);
+  else call.reject(completeFailure(call.failure, call.target, reply.message));
+  while (calls.first !== null && fitsUnfinished(calls.first)) {
+    const waiting = calls.first;
+    calls.first = waiting.next;
+    if (calls.first === null) calls.last = null;
+    sendCall(waiting);
+  }
+}
+
+// Resolving reads `then` of an object. What the program has put on Object.prototype must not make a thenable of data,
+// so for the moment of the resolving the object has an own one.
+function fulfil(resolve, value) {
+  if (isObject(value) && thenIsInherited(value) && !hasOwn(value, "then")) {
+    defineProperty(value, "then", dataDescriptor(undefined, false));
+    resolve(value);
+    deleteProperty(value, "then");
+  } else resolve(value);
+}
+
+function thenIsInherited(value) {
+  if ("then" in ObjectPrototype) return true;
+  return isArray(value) && (hasOwn(ArrayPrototype, "then") || getPrototypeOf(ArrayPrototype) !== ObjectPrototype);
+}
+

@@ -1,0 +1,31 @@
+// Realm: the global object as the program sees it.
+
+const GLOBAL_NAMES =
+  " Object Function Array String Number Boolean Symbol BigInt Math JSON Reflect Proxy Promise RegExp Date Map Set" +
+  " WeakMap WeakSet Iterator ArrayBuffer DataView Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array" +
+  " Int32Array Uint32Array Float32Array Float64Array BigInt64Array BigUint64Array Error AggregateError EvalError" +
+  " RangeError ReferenceError SyntaxError TypeError URIError globalThis undefined NaN Infinity eval isFinite isNaN" +
+  " parseFloat parseInt decodeURI decodeURIComponent encodeURI encodeURIComponent queueMicrotask performance console ";
+
+const clock = { __proto__: null, start: 0 };
+const milliseconds = () => (engineNow === undefined ? dateNow() : engineNow(enginePerformance));
+const programConsole = makeConsole();
+
+function trimGlobals() {
+  defineProperty(globalThis, "console", dataDescriptor(programConsole, false));
+  const performance = {
+    now() {
+      return milliseconds() - clock.start;
+    },
+  };
+  defineProperty(globalThis, "performance", dataDescriptor(performance, false));
+  const keys = ownKeys(globalThis);
+  for (let i = 0; i < keys.length; i++) {
+    const key = keys[i];
+    const wanted = typeof key === "string" && stringIndexOf(GLOBAL_NAMES, " " + key + " ") >= 0;
+    if (!wanted) delete globalThis[key]; // strict code: one that cannot be deleted is an error of the image
+  }
+}
+
+trimGlobals();
+

@@ -1,0 +1,227 @@
+// Wire values: admission, encoding, decoding, measuring. No recursion anywhere, so no depth limit.
+//
+// Encoding makes a list of tokens that JSON.stringify turns into text at once: the list and all that is in it have no
+// prototype, so no `toJSON` can be found. A value is refused with the text `PATH: REASON`.
+
+const limits = {
+  __proto__: null,
+  maxValueTokens: 1_000_000,
+  maxMessageBytes: 16_777_216,
+  maxPendingCalls: 128,
+  maxLogChars: 65_536,
+  maxLogEntries: 100_000,
+  maxOutputBytes: 8_388_608,
+};
+
+const BIGINT_BOUND = 10n ** 4300n; // the first integer of more digits than the wire holds
+const THROWN_TEXT_CHARS = 400; // of what a getter threw, in a refusal
+const SHALLOW = 8; // up to this depth looking through the open containers is cheaper than a set of them
+const PATH_HEAD = 80;
+const PATH_TAIL = 119;
+const IDENTIFIER = /^[A-Za-z_$][A-Za-z0-9_$]*$/;
+
+// Append the tokens of `value` to `tokens`. Gives "" or the text of the refusal.
+// A container being read is {up, source, keys, size, at}: `keys` is null for an array, `at` the slot being read.
+function admit(value, root, tokens) {
+  const maxTokens = limits.maxValueTokens;
+  let count = 0;
+  let open = null;
+  let depth = 0;
+  let ancestors = null;
+  for (;;) {
+    if (count >= maxTokens) return refusal(root, open, "more than " + maxTokens + " tokens");
+    const type = typeof value;
+    if (type === "string" || type === "boolean" || value === null) {
+      tokens[count++] = value;
+    } else if (type === "number") {
+      if (value - value !== 0) return refusal(root, open, value + " is not JSON"); // NaN, Infinity, -Infinity
+      if (value === 0 && 1 / value < 0) return refusal(root, open, "-0 is not JSON");
+      tokens[count++] = value;
+    } else if (type === "bigint") {
+      if (value >= BIGINT_BOUND || value <= -BIGINT_BOUND) {
+        return refusal(root, open, "integer of more than 4300 digits");
+      }
+      tokens[count++] = { __proto__: null, kind: "bigint", digits: "" + value };
+    } else if (type !== "object") {
+      return refusal(root, open, type + " is not JSON"); // undefined, function, symbol
+    } else {
+      if (ancestors !== null ? setHas(ancestors, value) : isOpen(open, value)) return refusal(root, open, "cycle");
+      let next;
+      try {
+        next = readContainer(value, maxTokens - count, open);
+      } catch (thrown) {
+        next = getterFailed(thrown); // a Proxy's trap, or a revoked Proxy
+      }
+      if (typeof next === "string") return refusal(root, open, next);
+      tokens[count++] = next.keys === null
+        ? { __proto__: null, kind: "array", length: next.size }
+        : { __proto__: null, kind: "object", keys: next.keys };
+      if (next.size > 0) {
+        open = next;
+        depth += 1;
+        if (ancestors !== null) setAdd(ancestors, value);
+        else if (depth > SHALLOW) ancestors = setOfOpen(open);
+      }
+    }
+    // The next slot: of the innermost container that has one left.
+    while (open !== null && ++open.at === open.size) {
+      if (ancestors !== null) setDelete(ancestors, open.source);
+      open = open.up;
+      depth -= 1;
+    }
+    if (open === null) return "";
+    try {
+      const key = open.keys === null ? open.at : open.keys[open.at];
+      if (open.counted || hasOwn(open.source, key)) value = open.source[key];
+      else return refusal(root, open.up, "sparse array is not JSON");
+    } catch (thrown) {
+      return refusal(root, open, getterFailed(thrown));
+    }
+  }
+}
+
+// What an object is on the wire: a container to read, or the reason of its refusal.
+function readContainer(source, room, up) {
+  const prototype = getPrototypeOf(source);
+  if (isArray(source)) {
+    if (prototype !== ArrayPrototype) return "class instance is not JSON";
+    const size = source.length;
+    // Longer than the budget: refused in any case, so its slots are checked one by one until the first reason.
+    const counted = size <= room;
+    if (counted) {
+      const reason = denseReason(ownKeys(source), size);
+      if (reason !== "") return reason;
+    } else if (!hasOwn(source, 0)) return "sparse array is not JSON";
+    return { __proto__: null, up, source, keys: null, size, at: -1, counted };
+  }
+  if (prototype !== ObjectPrototype && prototype !== null) return instanceReason(source);
+  const keys = ownKeys(source);
+  if (ObjectKeys(source).length !== keys.length) return hiddenReason(source, keys);
+  setPrototypeOf(keys, null);
+  return { __proto__: null, up, source, keys, size: keys.length, at: -1, counted: true };
+}
+
+// Own keys come as indices in order, then names, then symbols. If the key at `size - 1` is the last index, all are there.
+function denseReason(keys, size) {
+  if (keys.length === size + 1 && keys[size] === "length" && (size === 0 || keys[size - 1] === "" + (size - 1))) {
+    return "";
+  }
+  if (size > 0 && (keys.length <= size || keys[size - 1] !== "" + (size - 1))) return "sparse array is not JSON";
+  for (let i = size; i < keys.length; i++) {
+    if (typeof keys[i] === "symbol") return "symbol key";
+    if (keys[i] !== "length") return "extra property " + JSONStringify(keys[i]) + " on an array";
+  }
+  return "class instance is not JSON"; // only a Proxy gets here
+}
+
+function hiddenReason(source, keys) {
+  for (let i = 0; i < keys.length; i++) {
+    if (typeof keys[i] === "symbol") return "symbol key";
+    const descriptor = getOwnPropertyDescriptor(source, keys[i]);
+    if (descriptor === undefined || !descriptor.enumerable) return "hidden property " + JSONStringify(keys[i]);
+  }
+  return "class instance is not JSON"; // only a Proxy gets here
+}
+
+function instanceReason(value) {
+  const kind = kindOf(value);
+  if (kind === undefined) return "class instance is not JSON";
+  if (kind === "Promise") return "Promise is not JSON; await it first";
+  const boxed = kind === "Number" || kind === "String" || kind === "Boolean" || kind === "Symbol" || kind === "BigInt";
+  return (boxed ? "boxed primitive" : kind) + " is not JSON";
+}
+
+function getterFailed(thrown) {
+  if (isOutOfMemory(thrown)) throw thrown;
+  return "getter failed: " + cutText(describe(thrown), THROWN_TEXT_CHARS);
+}
+
+function isOpen(open, value) {
+  for (; open !== null; open = open.up) if (open.source === value) return true;
+  return false;
+}
+
+function setOfOpen(open) {
+  const all = new SetOf();
+  for (; open !== null; open = open.up) setAdd(all, open.source);
+  return all;
+}
+
+// `root`, then the slot being read in each open container, outermost first.
+function refusal(root, open, reason) {
+  const slots = newList();
+  for (let container = open; container !== null; container = container.up) slots[slots.length] = container;
+  let path = root;
+  for (let i = slots.length - 1; i >= 0; i--) {
+    const { keys, at } = slots[i];
+    if (keys === null) path += "[" + at + "]";
+    else if (regExpExec(IDENTIFIER, keys[at]) !== null) path += "." + keys[at];
+    else path += "[" + JSONStringify(keys[at]) + "]";
+  }
+  return cutPath(path) + ": " + reason;
+}
+
+function cutPath(path) {
+  if (path.length <= PATH_HEAD + 1 + PATH_TAIL) return path;
+  const tail = wholeEnd(path, path.length - PATH_TAIL);
+  return stringSlice(path, 0, wholeEnd(path, PATH_HEAD)) + "…" + stringSlice(path, tail);
+}
+
+// The ASCII text of a list of tokens.
+function tokensText(tokens) {
+  return toAscii(JSONStringify(tokens));
+}
+
+// The bytes of the same value in compact JSON: brackets, commas and colons are counted with their container.
+function jsonSize(tokens) {
+  let size = 0;
+  for (let i = 0; i < tokens.length; i++) {
+    const token = tokens[i];
+    if (typeof token === "string") size += stringSize(token);
+    else if (typeof token !== "object" || token === null) size += ("" + token).length;
+    else if (token.kind === "bigint") size += token.digits.length;
+    else if (token.kind === "array") size += token.length === 0 ? 2 : token.length + 1;
+    else {
+      const { keys } = token;
+      size += keys.length === 0 ? 2 : keys.length + 1;
+      for (let k = 0; k < keys.length; k++) size += stringSize(keys[k]) + 1;
+    }
+  }
+  return size;
+}
+
+// The value of a parsed wire array. The host is trusted to send a valid one.
+function decode(tokens) {
+  let open = null;
+  let at = 0;
+  for (;;) {
+    const token = tokens[at++];
+    let value;
+    if (typeof token !== "object" || token === null) value = token;
+    else if (token.kind === "bigint") value = BigIntFrom(token.digits);
+    else {
+      const keys = token.kind === "object" ? token.keys : null;
+      const size = keys === null ? token.length : keys.length;
+      value = keys === null ? newArray(size) : {};
+      if (size > 0) {
+        open = { __proto__: null, up: open, target: value, keys, size, at: 0 };
+        continue;
+      }
+    }
+    for (;;) {
+      if (open === null) return value;
+      const { target, keys } = open;
+      if (keys === null) target[open.at] = value;
+      else {
+        const key = keys[open.at];
+        // What Object.prototype holds under this name, `__proto__` or a setter of the program, must not be asked.
+        if (key in ObjectPrototype) defineProperty(target, key, dataDescriptor(value, true));
+        else target[key] = value;
+      }
+      if (++open.at < open.size) break;
+      value = target;
+      open = open.up;
+    }
+  }
+}
+
