@@ -1,0 +1,68 @@
+"""Files that several processes share: a lock held by name, and replacing a file so that a kill never leaves it torn."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+# Pause between attempts to take a lock that another process holds.
+_RETRY_SECONDS = 0.01
+
+
+class Busy(Exception):
+    """Another process held the lock for as long as the caller would wait."""
+
+
+@contextlib.contextmanager
+def locked(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock file `path` (made if absent, never removed); Busy if it cannot be had within `seconds`.
+
+    The lock belongs to the open file, so it excludes threads of this process too, and ends with the process.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise Busy(str(path)) from None
+                time.sleep(_RETRY_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, data: bytes, temporary: Path) -> None:
+    """Give `path` the content `data` in one step: written to `temporary` beside it, synced, renamed.
+
+    The caller holds a lock under which nobody else uses `temporary`; what a killed process left there is overwritten.
+    An existing file keeps its mode, a new one gets 0600.
+    """
+    try:
+        mode = path.stat().st_mode & 0o777
+    except FileNotFoundError:
+        mode = 0o600
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, mode)
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make a rename in this folder last through a power cut, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
