@@ -140,7 +140,7 @@ def _parse_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(members) != len(pairs):
         seen: set[str] = set()
         name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise FrameError(f"key {json.dumps(name[:80])} occurs twice in one object")
+        raise FrameError(f"key {json.dumps(name[:80])[:80]} occurs twice in one object")
     return members
 
 
