@@ -14,8 +14,8 @@
 
 const program = {
   __proto__: null,
-  code: "",
   run: null, // the compiled body
+  isAsync: false,
   arguments: null, // what it is called with
   inputAt: -1, // the place of the input among them
   onStart: newList(),
@@ -27,9 +27,9 @@ const rejected = new MapOf(); // promise → reason, oldest first
 function load({ data, form, name, setup, inputName, limits: given }) {
   const isAsync = form !== "sync";
   shown.name = name;
-  program.code = data.code;
+  program.isAsync = isAsync;
   limits.maxOutputBytes = data.maxOutputBytes;
-  if (given !== undefined) setLimits(given);
+  setLimits(given);
   const parameters = { __proto__: null };
   const namespaces = { __proto__: null };
   addNamespaces(data.namespaces, isAsync, parameters, namespaces);
@@ -56,6 +56,10 @@ function runSetup(source, namespaces, parameters, inputName) {
     namespaces,
     onStart(run) {
       program.onStart[program.onStart.length] = run;
+    },
+    // "" for a value that can cross, else `PATH: REASON`, so that a setup with values of its own shape words it alike.
+    refusal(value, root) {
+      return admit(value, root, newList());
     },
   };
   let extra;
@@ -162,6 +166,7 @@ function codePoints(text) {
 }
 
 function setLimits(given) {
+  if (given === undefined || given === null) return;
   const names = ObjectKeys(limits);
   for (let i = 0; i < names.length; i++) {
     if (hasOwn(given, names[i]) && typeof given[names[i]] === "number") limits[names[i]] = given[names[i]];
@@ -173,6 +178,7 @@ function boot(frame) {
   let misfit = null;
   if (program.arguments === null) misfit = bareLoad(frame.data);
   limits.maxOutputBytes = frame.data.maxOutputBytes;
+  if (hostStart !== undefined) hostStart(typeof frame.limits.timeoutMs === "number" ? "" + frame.limits.timeoutMs : "");
   clock.start = milliseconds();
   output.open = true;
   if (misfit !== null) {
@@ -212,7 +218,7 @@ function start() {
 // A promise, or what the language takes for one. Plain data counts only by its own `then`: what the program has put on
 // Object.prototype is not part of the value.
 function isAwaitable(value) {
-  if (!isObject(value) || typeof value === "function") return false;
+  if (!isObject(value)) return false;
   try {
     const prototype = getPrototypeOf(value);
     if (prototype !== ObjectPrototype && prototype !== ArrayPrototype && prototype !== null) return true;
@@ -225,18 +231,13 @@ function isAwaitable(value) {
 async function awaitBody(promise) {
   let value;
   try {
-    value = await ownPromise(promise);
+    if (program.isAsync) defineProperty(promise, "constructor", OWN_CONSTRUCTOR); // nobody else has this promise
+    value = await promise;
   } catch (thrown) {
     program.ending = errorEnding(thrown);
     return;
   }
   program.ending = valueEnding(value);
-}
-
-// The promise of an async body is ours alone, so it may carry what makes `await` take it as it is.
-function ownPromise(promise) {
-  if (getPrototypeOf(promise) === PromisePrototype) defineProperty(promise, "constructor", OWN_CONSTRUCTOR);
-  return promise;
 }
 
 function turn() {
@@ -250,7 +251,12 @@ function turn() {
 function chooseEnding() {
   const { ending } = program;
   if (ending !== null && ending.message !== undefined) return ending;
-  if (mapSize(rejected) > 0) return errorEnding(mapNext(mapValues(rejected)).value);
+  if (mapSize(rejected) > 0) {
+    output.open = false; // an accessor of the program asked for its message must not start anything any more
+    const uncaught = errorEnding(mapNext(mapValues(rejected)).value);
+    output.open = true;
+    return uncaught;
+  }
   if (ending !== null) return ending;
   const message = "the program waits for something that can never come";
   return { __proto__: null, message, kind: "stuck", frames: newList() };
