@@ -63,17 +63,19 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
         bound = min(most, max(len(name), len(candidate)) - 1)
         if candidate == name or abs(len(candidate) - len(name)) > bound:
             continue
-        distance = edit_distance(name, candidate)
-        if distance <= bound and (best is None or (distance, candidate) < best):
+        distance = edit_distance(name, candidate, bound)
+        if distance is not None and (best is None or (distance, candidate) < best):
             best = (distance, candidate)
     return best[1] if best else None
 
 
-def edit_distance(a: str, b: str) -> int:
-    """How many characters must be inserted, removed or replaced to turn `a` into `b`."""
+def edit_distance(a: str, b: str, bound: int) -> int | None:
+    """How many characters must be inserted, removed or replaced to turn `a` into `b`; None if more than `bound`."""
     row = list(range(len(b) + 1))
     for i, left in enumerate(a, start=1):
         diagonal, row[0] = row[0], i
         for j, right in enumerate(b, start=1):
             diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (left != right))
-    return row[-1]
+        if min(row) > bound:
+            return None
+    return row[-1] if row[-1] <= bound else None
