@@ -49,11 +49,11 @@ class PydanticAIModel:
         if options.effort is not None:
             settings["thinking"] = _THINKING[options.effort]
         parameters, suffix = _structured(options.schema)
-        parts = [SystemPromptPart(content=system + suffix), UserPromptPart(content=user)]
+        request = ModelRequest(parts=[SystemPromptPart(content=system + suffix), UserPromptPart(content=user)])
         try:
             response = await model_request(
                 self._model,
-                [ModelRequest(parts=parts)],
+                [request],
                 model_settings=settings,
                 model_request_parameters=parameters,
             )
