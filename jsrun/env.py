@@ -9,6 +9,7 @@ from jsrun._threads import call
 from jsrun.errors import DoorFailure, NotWired
 from jsrun.prompts import Prompt
 from jsrun.spend import Spend
+from jsrun.whitelist import matches
 from ptc.outcome import UNSET, Unset
 from ptc.wire import Json
 
@@ -206,7 +207,7 @@ class CallbackEnv:
         function = self._functions.get(name.strip())
         if function is not None:
             answer = await call(function, args)
-        elif self.belt is not None and (self._tool is None or _has(self.belt, name)):
+        elif self.belt is not None and (self._tool is None or matches(name, self.belt.names())):
             answer = await self.belt.call(name, args)
         elif self._tool is not None:
             answer = await call(self._tool, name, args)
@@ -273,7 +274,3 @@ def _as_note(item: object) -> Note:
         if isinstance(text, str) and isinstance(at, str):
             return Note(text, at)
     raise DoorFailure('The host\'s recall function must answer with notes: texts or {"text", "at"} objects.')
-
-
-def _has(belt: ToolBelt, name: str) -> bool:
-    return any(known.strip() == name.strip() for known in belt.names())

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from jsrun.whitelist import matches
+
 
 class Look(Protocol):
     """What guards may look at; each method may be a plain function or an async one."""
@@ -44,5 +46,4 @@ class WorkspaceLook:
             return False
 
     def tool_on_belt(self, name: str) -> bool:
-        wanted = name.strip()
-        return self._belt is not None and any(tool.strip() == wanted for tool in self._belt.names())
+        return self._belt is not None and matches(name, self._belt.names())

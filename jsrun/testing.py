@@ -20,6 +20,7 @@ from jsrun.errors import DoorFailure, EvalError
 from jsrun.prompts import Prompt
 from jsrun.result import Reason, RunResult
 from jsrun.spend import Spend
+from jsrun.whitelist import matches
 from ptc.outcome import UNSET, Unset
 from ptc.wire import Json
 
@@ -148,13 +149,13 @@ class FakeLook:
 
     def __init__(self, files: Sequence[str] = (), tools: Sequence[str] = ()) -> None:
         self._files = frozenset(path.strip() for path in files)
-        self._tools = frozenset(name.strip() for name in tools)
+        self._tools = tuple(tools)
 
     def file_exists(self, path: str) -> bool:
         return path.strip() in self._files
 
     def tool_on_belt(self, name: str) -> bool:
-        return name.strip() in self._tools
+        return matches(name, self._tools)
 
 
 class FakeMemory:
