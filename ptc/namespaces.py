@@ -137,9 +137,8 @@ def _check_error_class(where: str, error_class: object, taken: set[str]) -> None
     if not isinstance(member, str) or not member:
         raise UsageError(f'error class "{error_class.name}": the member-name property is empty')
     if member in _TAKEN_MEMBERS or (member.startswith("__") and member.endswith("__")):
-        raise UsageError(
-            f'error class "{error_class.name}": the member-name property cannot be "{member:.100}", that name has a meaning'
-        )
+        shown = f'error class "{error_class.name}"'
+        raise UsageError(f'{shown}: the member-name property cannot be "{member:.100}", which has a meaning of its own')
 
 
 def _functions(where: str, functions: object) -> dict[str, HostFunction]:

@@ -280,9 +280,12 @@ class HostMachine:
         excess = self._ledger.add(entry)
         if excess is None:
             events.append(Logged(entry))
-        else:
-            self._following = entry
-            self._end(Verdict("output-limit", excess), events)
+            return
+        self._following = entry
+        kept = self._ledger.close(excess, entry).logs
+        if len(kept) > len(self._ledger.logs):  # its start is in the result, so it is an event too
+            events.append(Logged(kept[-1]))
+        self._end(Verdict("output-limit", excess), events)
 
     def _receive_done(self, done: messages.Done, events: list[Event]) -> None:
         if not isinstance(done.cpuMs, Unset):
