@@ -1,1 +1,53 @@
 """The program runtime: one JavaScript program, in a fresh process, against named host functions."""
+
+from ptc.errors import CallError, ClosedError, LoadError, LocalProtocolError, PtcError, UsageError
+from ptc.events import CallFinished, CallStarted, Event, Logged, RunEnded, RunStarted
+from ptc.image import Image
+from ptc.limits import Limits
+from ptc.namespaces import ErrorClass, Namespace, blocking
+from ptc.outcome import (
+    UNSET,
+    EngineInfo,
+    ExitStatus,
+    Failure,
+    Isolation,
+    LogEntry,
+    Outcome,
+    Position,
+    Truncation,
+)
+from ptc.runtime import Runtime
+from ptc.sync import SyncImage, SyncRuntime, run
+
+__all__ = [
+    "UNSET",
+    "CallError",
+    "CallFinished",
+    "CallStarted",
+    "ClosedError",
+    "EngineInfo",
+    "ErrorClass",
+    "Event",
+    "ExitStatus",
+    "Failure",
+    "Image",
+    "Isolation",
+    "Limits",
+    "LoadError",
+    "LocalProtocolError",
+    "LogEntry",
+    "Logged",
+    "Namespace",
+    "Outcome",
+    "Position",
+    "PtcError",
+    "RunEnded",
+    "RunStarted",
+    "Runtime",
+    "SyncImage",
+    "SyncRuntime",
+    "Truncation",
+    "UsageError",
+    "blocking",
+    "run",
+]

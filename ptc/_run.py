@@ -15,7 +15,7 @@ from ptc import events
 from ptc._processes import RunProcess, StartError
 from ptc.errors import CallError
 from ptc.limits import Limits
-from ptc.outcome import ExitStatus, LogEntry, Outcome, Unset
+from ptc.outcome import ExitStatus, LogEntry, Outcome
 from ptc.protocol import machine as protocol
 from ptc.protocol.machine import HostMachine, Result
 
@@ -35,12 +35,12 @@ _PLAIN = frozenset({type(None), bool, int, float, str, list, dict, tuple})
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What one run was asked to do. `timeout` in seconds, None for no deadline."""
+    """What one run was asked to do. `boot` is its boot frame; `timeout` in seconds, None for no deadline."""
 
     functions: Mapping[str, Mapping[str, HostFunction]]
     limits: Limits
     timeout: float | None
-    input: object | Unset
+    boot: bytes
     on_event: Callable[[events.Event], object] | None
     on_log: Callable[[LogEntry], object] | None
     describe_error: Callable[[BaseException], str]
@@ -126,7 +126,8 @@ class Run:
 
     async def _acquire(self) -> None:
         """Get a process and attach to it; without one the run settles as `worker-exit`."""
-        if self._settled.done():  # aborted while waiting its turn
+        if self._machine.state == "ending":  # aborted while it waited its turn
+            self._handle(self._machine.exited(None))
             return
         process = self._image.pop_spare()
         if process is None:
@@ -139,7 +140,6 @@ class Run:
             except asyncio.CancelledError:
                 if self._machine.state in ("ending", "settled"):  # abort() stopped the waiting, not our caller
                     self._handle(self._machine.exited(None))
-                    self._handle(self._machine.eof())
                     return
                 raise
             finally:
@@ -149,9 +149,7 @@ class Run:
         process.attach(self)
 
     def _start_failed(self, message: str) -> None:
-        self._handle(self._machine.native(message.encode("utf-8", "replace")))
-        self._handle(self._machine.start_expired())
-        self._handle(self._machine.eof())
+        self._handle(self._machine.start_expired(message))
         self._handle(self._machine.exited(None))
 
     async def _cancelled(self) -> None:
@@ -214,7 +212,7 @@ class Run:
         self._handle(self._machine.eof())
 
     def exited(self, status: ExitStatus | None, grown: int, cpu: float | None) -> None:
-        self._handle(self._machine.exited(status, grown_bytes=grown))
+        self._handle(self._machine.exited(status, grown, cpu))
 
     def writable(self) -> None:
         self._flush()
@@ -251,10 +249,9 @@ class Run:
     def _boot(self) -> None:
         options = self._options
         self._stop_timers()
-        data = {"code": "", "namespaces": [], "maxOutputBytes": options.limits.max_output_bytes}
         self._emit(events.RunStarted())
         self._booted_at = time.perf_counter()
-        self._handle(self._machine.boot(data, options.input, options.timeout))
+        self._handle(self._machine.boot_with(options.boot, options.timeout))
         if options.timeout is not None:
             self._timers.append(self._loop.call_later(options.timeout, self._deadline))
         process = self._process

@@ -2,21 +2,21 @@
 
 import asyncio
 import contextlib
-import signal
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ptc import wire
 from ptc._memory import MemoryWatch
 from ptc._processes import ImageProcess, RunProcess, StartError
 from ptc._run import HostFunction, Run, RunOptions
-from ptc.errors import ClosedError, LoadError, NotJson, UsageError
+from ptc.errors import ClosedError, LoadError, UsageError
 from ptc.events import Event
 from ptc.limits import Limits, check_run_limits, resolve_timeout
 from ptc.namespaces import Namespace
-from ptc.outcome import UNSET, EngineInfo, ExitStatus, Failure, Isolation, Kind, LogEntry, Outcome, Position, Unset
+from ptc.outcome import UNSET, EngineInfo, ExitStatus, Failure, Isolation, LogEntry, Outcome, Position, Unset
 from ptc.protocol import control
+from ptc.protocol.exits import NativeOutput, classify
+from ptc.protocol.messages import boot_frame
 
 if TYPE_CHECKING:
     from ptc.runtime import Runtime
@@ -26,11 +26,7 @@ _IDLE_S = 60.0
 # A spare is made when the run it replaces is over, or after this while for a run that takes longer: forking
 # right at the start would compete with the run for the processor.
 _REPLACE_S = 0.002
-# What beside `input` a boot frame holds; generous, the exact check is the machine's.
-_BOOT_OVERHEAD = 512
-
 _RLIMITS = frozenset({"as", "core", "cpu", "fsize", "nofile"})
-_OUT_OF_MEMORY = 65
 
 
 class Image:
@@ -149,29 +145,21 @@ class Image:
             limits = self.limits
         else:
             check_run_limits(self.limits, limits)
-        self._check_input(input, limits)
+        if input is not UNSET and not self._takes_input:
+            raise UsageError("input was given, but the program was loaded without an input name")
+        seconds = resolve_timeout(timeout, limits)
+        # The program is loaded already, so the frame carries no code and no namespaces.
+        data = {"code": "", "namespaces": [], "maxOutputBytes": limits.max_output_bytes}
         options = RunOptions(
             functions=self._functions if functions is None else self._replaced(functions),
             limits=limits,
-            timeout=resolve_timeout(timeout, limits),
-            input=input,
+            timeout=seconds,
+            boot=boot_frame(data, input, limits, seconds),
             on_event=on_event,
             on_log=on_log,
             describe_error=self._runtime.describe_error,
         )
         return Run(self, options)
-
-    def _check_input(self, input: object | Unset, limits: Limits) -> None:
-        if isinstance(input, Unset):
-            return
-        if not self._takes_input:
-            raise UsageError("input was given, but the program was loaded without an input name")
-        try:
-            size = len(wire.encode(input, root="input", max_tokens=limits.max_value_tokens)) + _BOOT_OVERHEAD
-        except NotJson as error:
-            raise UsageError(str(error)) from None
-        if size > limits.max_message_bytes:
-            raise UsageError(f"input: {size} bytes do not fit a message of {limits.max_message_bytes} bytes")
 
     def _replaced(self, functions: Mapping[str, Mapping[str, HostFunction]]) -> dict[str, dict[str, HostFunction]]:
         merged = {name: dict(table) for name, table in self._functions.items()}
@@ -288,9 +276,8 @@ class Image:
         process = root.fork_image()
         process.load(self._message)
         try:
-            await asyncio.wait(
-                {process.loaded, process.gone}, timeout=self.limits.load_timeout, return_when=asyncio.FIRST_COMPLETED
-            )
+            answers: set[asyncio.Future[Any]] = {process.loaded, process.gone}
+            await asyncio.wait(answers, timeout=self.limits.load_timeout, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             process.kill()
             raise
@@ -300,7 +287,7 @@ class Image:
             seconds = self.limits.load_timeout
             raise LoadError(Failure("timeout", f"the program was not compiled within {seconds:g} seconds"))
         if not process.loaded.done():
-            raise LoadError(_load_failure(await process.gone, root.diagnostics()))
+            raise LoadError(_load_failure(await process.gone, self.limits, root.diagnostics()))
         answer = await process.loaded
         if isinstance(answer, control.Refused):
             await process.gone
@@ -349,16 +336,9 @@ def _declaration(namespace: Namespace) -> dict[str, object]:
     return declaration
 
 
-def _load_failure(status: ExitStatus | None, diagnostics: str) -> Failure:
+def _load_failure(status: ExitStatus | None, limits: Limits, diagnostics: str) -> Failure:
     """Why an image process died while loading."""
-    kind: Kind = "worker-exit"
-    message = "the image process ended while the program was loaded"
-    if status is not None and status.code == _OUT_OF_MEMORY:
-        kind, message = "memory-limit", "compiling the program needs more memory than allowed"
-    elif status is not None and status.signal in (signal.SIGPROF, signal.SIGXCPU):
-        kind, message = "compute-limit", "compiling the program needs more CPU time than allowed"
-    elif status is not None and status.signal is not None:
-        message += f" (signal {status.signal})"
-    elif diagnostics:
-        message += f": {diagnostics[-500:]}"
-    return Failure(kind, message)
+    printed = NativeOutput()
+    printed.add(diagnostics.encode("utf-8", "replace"))
+    verdict = classify(status, 0, limits, printed)
+    return Failure(verdict.kind, f"while the program was loaded: {verdict.message}{verdict.details}")

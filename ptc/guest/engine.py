@@ -5,10 +5,6 @@ from typing import Literal, Protocol
 
 Rejections = Literal["all", "calls"]
 
-# Program text is compiled below this line and trusted text above it, so a frame tells by its line whose it is:
-# QuickJS names all evaluated text alike. The prelude and any setup are far shorter.
-BASE_LINE = 4096
-
 
 class EngineFault(Exception):
     """The engine failed where trusted code alone was running. `out_of_memory` tells the one ordinary cause."""
