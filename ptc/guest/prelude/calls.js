@@ -8,6 +8,7 @@ const calls = {
   lastId: 0, // of the last admitted call
   unfinished: new MapOf(), // id → call, sent and not answered
   bytes: 0, // of the frames of all unfinished calls
+  problem: "", // why the last refused call was refused
   first: null, // the calls that wait, linked by `next`
   last: null,
 };
@@ -72,52 +73,49 @@ function completeFailure(failure, { shape, name }, message) {
   return failure;
 }
 
-// What the frames of one call need; `text` stays "" if the call is refused, and `problem` says why.
-function prepare(target, args) {
-  const prepared = { __proto__: null, text: "", problem: "" };
-  if (!output.open) prepared.problem = "no run is going on";
-  else if (args.length === 0) prepared.problem = "args: undefined is not JSON";
-  else if (args.length !== 1) prepared.problem = "args: one argument expected, got " + args.length;
+// The call frame, or "" if the call is refused; then `calls.problem` says why.
+function frameText(target, args) {
+  if (!output.open) return refuse("no run is going on");
+  if (args.length === 0) return refuse("args: undefined is not JSON");
+  if (args.length !== 1) return refuse("args: one argument expected, got " + args.length);
+  const argument = args[0];
+  let wire;
+  if (typeof argument === "string") wire = "[" + quote(argument) + "]";
   else {
-    const argument = args[0];
-    let wire;
-    if (typeof argument === "string" && limits.maxValueTokens > 0) wire = "[" + quote(argument) + "]";
-    else {
-      const tokens = newList();
-      prepared.problem = admit(argument, "args", tokens);
-      if (prepared.problem !== "") return prepared;
-      wire = tokensText(tokens);
-    }
-    const id = calls.lastId + 1;
-    const text = '{"type":"call","id":' + id + target.middle + wire + "}";
-    if (text.length > limits.maxMessageBytes) {
-      prepared.problem =
-        "args: a message of " + text.length + " bytes is above the limit of " + limits.maxMessageBytes + " bytes";
-    } else prepared.text = text;
+    const tokens = newList();
+    const problem = admit(argument, "args", tokens, false, Infinity);
+    if (problem !== "") return refuse(problem);
+    wire = tokensText(tokens);
   }
-  return prepared;
+  const text = '{"type":"call","id":' + (calls.lastId + 1) + target.middle + wire + "}";
+  if (text.length <= limits.maxMessageBytes) return text;
+  return refuse("args: a message of " + text.length + " bytes is above the limit of " + limits.maxMessageBytes + " bytes");
+}
+
+function refuse(problem) {
+  calls.problem = problem;
+  return "";
 }
 
 function callLater(target, args) {
   const failure = newFailure(target);
-  const { text, problem } = prepare(target, args);
-  const call = {
-    __proto__: null, target, failure, text, size: text.length, id: 0, next: null, resolve: undefined, reject: undefined,
-  };
+  const text = frameText(target, args);
+  let settle;
   const promise = new PromiseOf((resolve, reject) => {
-    call.resolve = resolve;
-    call.reject = reject;
+    settle = { __proto__: null, resolve, reject };
   });
   defineProperty(promise, "constructor", OWN_CONSTRUCTOR);
-  if (problem !== "") {
-    call.reject(completeFailure(failure, target, problem));
+  if (text === "") {
+    settle.reject(completeFailure(failure, target, calls.problem));
     return promise;
   }
-  call.id = calls.lastId + 1;
-  if (calls.first === null && fitsUnfinished(call)) sendCall(call);
-  else if (calls.first === null) calls.first = calls.last = call;
-  else calls.last = calls.last.next = call;
-  calls.lastId = call.id;
+  const { resolve, reject } = settle;
+  const id = calls.lastId + 1;
+  const call = { __proto__: null, id, target, failure, text, size: text.length, resolve, reject, next: null };
+  if (calls.first !== null) calls.last = calls.last.next = call;
+  else if (fitsUnfinished(call)) sendCall(call);
+  else calls.first = calls.last = call;
+  calls.lastId = id;
   return promise;
 }
 
@@ -144,8 +142,8 @@ function sendCall(call) {
 }
 
 function callNow(target, args) {
-  const { text, problem } = prepare(target, args);
-  if (problem !== "") throw completeFailure(newFailure(target), target, problem);
+  const text = frameText(target, args);
+  if (text === "") throw completeFailure(newFailure(target), target, calls.problem);
   const id = calls.lastId + 1;
   const reply = exchange(text, id);
   if (reply.ok) return decode(reply.value);
@@ -161,7 +159,8 @@ function exchange(text, id) {
     throw thrown; // no stack left: nothing was sent
   }
   calls.lastId = id;
-  return readFrame(received);
+  const reply = readFrame(received);
+  return reply.id === id ? reply : endProcess("71"); // no other call can be open here
 }
 
 function readFrame(text) {

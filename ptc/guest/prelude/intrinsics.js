@@ -4,6 +4,7 @@
 // here looks a method up. The rules that follow from it, for every part:
 //   - a method is called through its captured, uncurried function: `stringSlice(text, 0, 4)`;
 //   - no `for…of`, no spread of arrays, no array destructuring, no `instanceof`: they look up symbols;
+//   - no template literals: QuickJS makes them a call of String.prototype.concat;
 //   - an object is read only where the property is its own, or its prototype is null;
 //   - a list is an array without prototype (`newList()`), so assigning an index cannot reach a setter;
 //   - an array for the program is made with all its elements, so that storing one overwrites an own property.
@@ -93,15 +94,19 @@ const REGEXP_FLAGS = [
 ].map(([letter, name]) => ({ __proto__: null, letter, isSet: getterOf(RegExp.prototype, name) }));
 setPrototypeOf(REGEXP_FLAGS, null);
 
-// The host's side of the engine adapter: two to four functions on the global object, taken away from there.
-const hostSend = globalThis.__ptc_send; // (text) → writes one frame
-const hostExchange = globalThis.__ptc_exchange; // (text) → writes one frame, gives the text of the next one received
-const hostExit = globalThis.__ptc_exit; // (code) → ends the process
-const hostCpu = globalThis.__ptc_cpu; // () → the CPU milliseconds of this run, as text; optional
-delete globalThis.__ptc_send;
-delete globalThis.__ptc_exchange;
-delete globalThis.__ptc_exit;
-delete globalThis.__ptc_cpu;
+// The host's side: functions the engine adapter has put on the global object, taken away from there. All take one text.
+const takeGlobal = (name) => {
+  const taken = globalThis[name];
+  delete globalThis[name];
+  return taken;
+};
+// A long concatenation is a tree inside QuickJS, which its binding cannot convert; slicing makes it one piece.
+const flatten = (send) => (text) => send(stringSlice(text, 0));
+const hostSend = flatten(takeGlobal("__ptc_send")); // writes one frame
+const hostExchange = flatten(takeGlobal("__ptc_exchange")); // writes one frame, gives the next one (sync form only)
+const hostExit = takeGlobal("__ptc_exit"); // ends the process with a status
+const hostStart = takeGlobal("__ptc_start"); // the program begins: milliseconds to its deadline or ""; optional
+const hostCpu = takeGlobal("__ptc_cpu"); // gives the CPU milliseconds since then; optional
 
 function newList() {
   const list = [];
@@ -162,39 +167,58 @@ function isOutOfMemory(thrown) {
   );
 }
 
-// Built-in kinds, told apart by their internal slots. The value is never asked for its name.
-const KIND_PROBES = [
-  ["Date", dateGetTime],
-  ["Map", mapSize],
-  ["Set", setSize],
-  ["WeakMap", (value) => weakMapHas(value, ObjectPrototype)],
-  ["WeakSet", (value) => weakSetHas(value, ObjectPrototype)],
-  ["RegExp", regExpSource],
-  ["ArrayBuffer", arrayBufferByteLength],
-  ["DataView", dataViewBuffer],
-  ["Number", numberValueOf],
-  ["String", stringValueOf],
-  ["Boolean", booleanValueOf],
-  ["Symbol", symbolValueOf],
-  ["BigInt", bigIntValueOf],
-].map(([name, probe]) => ({ __proto__: null, name, probe }));
-const KIND_COUNT = KIND_PROBES.length;
-setPrototypeOf(KIND_PROBES, null);
+// Built-in kinds, told apart by their internal slots: a probe throws for an object of another kind. The value is never
+// asked for its name.
+const KINDS = [
+  ["Date", Date, dateGetTime],
+  ["Map", Map, mapSize],
+  ["Set", Set, setSize],
+  ["WeakMap", WeakMap, (value) => weakMapHas(value, ObjectPrototype)],
+  ["WeakSet", WeakSet, (value) => weakSetHas(value, ObjectPrototype)],
+  ["RegExp", RegExp, regExpSource],
+  ["ArrayBuffer", ArrayBuffer, arrayBufferByteLength],
+  ["DataView", DataView, dataViewBuffer],
+  ["Number", Number, numberValueOf],
+  ["String", String, stringValueOf],
+  ["Boolean", Boolean, booleanValueOf],
+  ["Symbol", Symbol, symbolValueOf],
+  ["BigInt", BigInt, bigIntValueOf],
+  ["Promise", Promise, undefined], // has no slot that can be read; its prototype tells
+].map(([name, maker, probe]) => ({ __proto__: null, name, prototype: maker.prototype, probe }));
+const KIND_COUNT = KINDS.length;
+const kindByPrototype = new Map();
+for (let i = 0; i < KIND_COUNT; i++) kindByPrototype.set(KINDS[i].prototype, KINDS[i]);
+setPrototypeOf(KINDS, null);
 
-// The name of the built-in kind of an object, or undefined.
-function kindOf(value) {
+function isKind(kind, value) {
+  if (kind.probe === undefined) return hasPrototype(value, kind.prototype);
+  try {
+    kind.probe(value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// The name of the built-in kind of an object that still has its kind's prototype; undefined for any other object.
+function usualKind(value) {
   if (isError(value)) return "Error";
   const view = typedArrayName(value);
   if (view !== undefined) return view;
-  for (let i = 0; i < KIND_COUNT; i++) {
-    try {
-      KIND_PROBES[i].probe(value);
-      return KIND_PROBES[i].name;
-    } catch {
-      // not of this kind
-    }
+  let prototype = getPrototypeOf(value);
+  for (let steps = 0; prototype !== null && prototype !== ObjectPrototype && steps < 100; steps++) {
+    const kind = mapGet(kindByPrototype, prototype);
+    if (kind !== undefined && isKind(kind, value)) return kind.name;
+    prototype = getPrototypeOf(prototype);
   }
-  // A promise has no slot that can be read; its prototype tells.
-  return hasPrototype(value, PromisePrototype) ? "Promise" : undefined;
+  return undefined;
+}
+
+// The same whatever prototype the object has been given. Slow: every probe that fails makes the engine throw.
+function kindOf(value) {
+  const usual = usualKind(value);
+  if (usual !== undefined) return usual;
+  for (let i = 0; i < KIND_COUNT; i++) if (isKind(KINDS[i], value)) return KINDS[i].name;
+  return undefined;
 }
 

@@ -66,9 +66,10 @@ function makeConsole() {
 function valueEnding(value) {
   if (value === undefined) return { __proto__: null, size: 0, text: "" };
   const tokens = newList();
-  const problem = admit(value, "value", tokens);
+  const problem = admit(value, "value", tokens, false, Infinity);
   if (problem !== "") return { __proto__: null, message: problem, kind: "invalid-output", frames: newList() };
-  return { __proto__: null, size: jsonSize(tokens), text: tokensText(tokens) };
+  const text = tokensText(tokens);
+  return { __proto__: null, size: jsonSize(tokens, text), text };
 }
 
 function errorEnding(thrown) {
@@ -77,7 +78,7 @@ function errorEnding(thrown) {
 }
 
 function sendDone(ending) {
-  const cpu = hostCpu === undefined ? "" : ',"cpuMs":' + hostCpu();
+  const cpu = hostCpu === undefined ? "" : ',"cpuMs":' + hostCpu("");
   if (ending.message === undefined) {
     const frame = '{"type":"done"' + (ending.text === "" ? "" : ',"value":' + ending.text) + cpu + "}";
     if (frame.length > limits.maxMessageBytes || output.used + ending.size > limits.maxOutputBytes) outputLimit();

@@ -56,7 +56,7 @@ function printObject(value, depth, up, state) {
   for (let outer = up; outer !== null; outer = outer.up) if (outer.value === value) return "[Circular]";
   const here = { __proto__: null, value, up };
   if (isArray(value)) return printArray(value, depth, here, state);
-  const kind = kindOf(value);
+  const kind = usualKind(value);
   switch (kind) {
     case "Error":
       return printError(value);

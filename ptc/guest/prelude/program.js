@@ -54,6 +54,7 @@ function runSetup(source, namespaces, parameters, inputName) {
   const host = {
     __proto__: null,
     namespaces,
+    copy: copyValue, // (value, root, maxDepth): a plain copy without undefined properties, or an error PATH: REASON
     onStart(run) {
       program.onStart[program.onStart.length] = run;
     },
@@ -263,12 +264,12 @@ function chooseEnding() {
 }
 
 function warm() {
-  const sample = JSONParse('{"a":[1,2.5,true,null,"text \\u4e2d \\"q\\""],"b":{"c d":{"e":[]}},"__proto__":{"n":-1}}');
+  const sample = JSONParse('{"a":[1,2.5,true,null,"text \\u4e2d \\"q\\""],"b":{"c d":{"e":[]}},"__proto__":{"n":-1},"big":[9]}');
   const tokens = newList();
-  admit(sample, "value", tokens);
-  tokens[tokens.length] = { __proto__: null, kind: "bigint", digits: "5" };
-  jsonSize(tokens);
-  decode(JSONParse(tokensText(tokens)));
+  admit(sample, "value", tokens, false, Infinity);
+  const text = tokensText(tokens);
+  jsonSize(tokens, text);
+  decode(JSONParse(text));
   printEntry([sample, "text", 1n, new MapOf(), new SetOf(), new ErrorOf("sample"), () => 0]);
   const target = { __proto__: null, name: "sample", middle: "", shape: { __proto__: null, ErrorClass: ErrorOf, member: "" } };
   completeFailure(newFailure(target), target, "sample");

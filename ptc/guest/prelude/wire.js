@@ -20,9 +20,12 @@ const PATH_HEAD = 80;
 const PATH_TAIL = 119;
 const IDENTIFIER = /^[A-Za-z_$][A-Za-z0-9_$]*$/;
 
-// Append the tokens of `value` to `tokens`. Gives "" or the text of the refusal.
-// A container being read is {up, source, keys, size, at}: `keys` is null for an array, `at` the slot being read.
-function admit(value, root, tokens) {
+// Append the tokens of `value` to `tokens`. Gives "" or the text of the refusal. With `drop` a property that is undefined
+// is left out.
+//
+// A container being read is {up, source, keys, kept, size, at, dense}: `keys` is null for an array, `at` the slot being
+// read, `kept` the keys that reach the wire.
+function admit(value, root, tokens, drop, maxDepth) {
   const maxTokens = limits.maxValueTokens;
   let count = 0;
   let open = null;
@@ -46,6 +49,7 @@ function admit(value, root, tokens) {
       return refusal(root, open, type + " is not JSON"); // undefined, function, symbol
     } else {
       if (ancestors !== null ? setHas(ancestors, value) : isOpen(open, value)) return refusal(root, open, "cycle");
+      if (depth >= maxDepth) return refusal(root, open, "more than " + maxDepth + " levels");
       let next;
       try {
         next = readContainer(value, maxTokens - count, open);
@@ -53,9 +57,10 @@ function admit(value, root, tokens) {
         next = getterFailed(thrown); // a Proxy's trap, or a revoked Proxy
       }
       if (typeof next === "string") return refusal(root, open, next);
+      if (drop && next.keys !== null) next.kept = newList();
       tokens[count++] = next.keys === null
         ? { __proto__: null, kind: "array", length: next.size }
-        : { __proto__: null, kind: "object", keys: next.keys };
+        : { __proto__: null, kind: "object", keys: next.kept };
       if (next.size > 0) {
         open = next;
         depth += 1;
@@ -64,20 +69,35 @@ function admit(value, root, tokens) {
       }
     }
     // The next slot: of the innermost container that has one left.
-    while (open !== null && ++open.at === open.size) {
-      if (ancestors !== null) setDelete(ancestors, open.source);
-      open = open.up;
-      depth -= 1;
-    }
-    if (open === null) return "";
-    try {
+    for (;;) {
+      while (open !== null && ++open.at === open.size) {
+        if (ancestors !== null) setDelete(ancestors, open.source);
+        open = open.up;
+        depth -= 1;
+      }
+      if (open === null) return "";
       const key = open.keys === null ? open.at : open.keys[open.at];
-      if (open.counted || hasOwn(open.source, key)) value = open.source[key];
-      else return refusal(root, open.up, "sparse array is not JSON");
-    } catch (thrown) {
-      return refusal(root, open, getterFailed(thrown));
+      try {
+        if (!open.dense && !hasOwn(open.source, key)) return refusal(root, open.up, "sparse array is not JSON");
+        value = open.source[key];
+      } catch (thrown) {
+        return refusal(root, open, getterFailed(thrown));
+      }
+      if (!drop || open.keys === null) break;
+      if (value !== undefined) {
+        open.kept[open.kept.length] = key;
+        break;
+      }
     }
   }
+}
+
+// A copy of a value for trusted code, without the properties that are undefined. Throws an error with the refusal.
+function copyValue(value, root, maxDepth) {
+  const tokens = newList();
+  const problem = admit(value, root, tokens, true, maxDepth);
+  if (problem !== "") throw new ErrorOf(problem);
+  return decode(tokens);
 }
 
 // What an object is on the wire: a container to read, or the reason of its refusal.
@@ -87,18 +107,18 @@ function readContainer(source, room, up) {
     if (prototype !== ArrayPrototype) return "class instance is not JSON";
     const size = source.length;
     // Longer than the budget: refused in any case, so its slots are checked one by one until the first reason.
-    const counted = size <= room;
-    if (counted) {
+    const dense = size <= room;
+    if (dense) {
       const reason = denseReason(ownKeys(source), size);
       if (reason !== "") return reason;
     } else if (!hasOwn(source, 0)) return "sparse array is not JSON";
-    return { __proto__: null, up, source, keys: null, size, at: -1, counted };
+    return { __proto__: null, up, source, keys: null, kept: null, size, at: -1, dense };
   }
   if (prototype !== ObjectPrototype && prototype !== null) return instanceReason(source);
   const keys = ownKeys(source);
   if (ObjectKeys(source).length !== keys.length) return hiddenReason(source, keys);
   setPrototypeOf(keys, null);
-  return { __proto__: null, up, source, keys, size: keys.length, at: -1, counted: true };
+  return { __proto__: null, up, source, keys, kept: keys, size: keys.length, at: -1, dense: true };
 }
 
 // Own keys come as indices in order, then names, then symbols. If the key at `size - 1` is the last index, all are there.
@@ -172,56 +192,53 @@ function tokensText(tokens) {
   return toAscii(JSONStringify(tokens));
 }
 
-// The bytes of the same value in compact JSON: brackets, commas and colons are counted with their container.
-function jsonSize(tokens) {
+const plainSize = (text) => text.length + 2;
+
+// The bytes of the same value in compact JSON: brackets, commas and colons are counted with their container. `text` is
+// that of the tokens: if it shows no escape, a string is as long as it looks.
+function jsonSize(tokens, text) {
+  const sizeOf = stringIndexOf(text, "\\", 0) < 0 ? plainSize : stringSize;
   let size = 0;
   for (let i = 0; i < tokens.length; i++) {
     const token = tokens[i];
-    if (typeof token === "string") size += stringSize(token);
+    if (typeof token === "string") size += sizeOf(token);
     else if (typeof token !== "object" || token === null) size += ("" + token).length;
     else if (token.kind === "bigint") size += token.digits.length;
     else if (token.kind === "array") size += token.length === 0 ? 2 : token.length + 1;
     else {
       const { keys } = token;
       size += keys.length === 0 ? 2 : keys.length + 1;
-      for (let k = 0; k < keys.length; k++) size += stringSize(keys[k]) + 1;
+      for (let k = 0; k < keys.length; k++) size += sizeOf(keys[k]) + 1;
     }
   }
   return size;
 }
 
-// The value of a parsed wire array. The host is trusted to send a valid one.
+// The value of a parsed wire array; the host is trusted to send a valid one. Read from its end, a pre-order list needs no
+// bookkeeping: when a marker comes up, its values are the last ones seen.
 function decode(tokens) {
-  let open = null;
-  let at = 0;
-  for (;;) {
-    const token = tokens[at++];
-    let value;
-    if (typeof token !== "object" || token === null) value = token;
-    else if (token.kind === "bigint") value = BigIntFrom(token.digits);
-    else {
-      const keys = token.kind === "object" ? token.keys : null;
-      const size = keys === null ? token.length : keys.length;
-      value = keys === null ? newArray(size) : {};
-      if (size > 0) {
-        open = { __proto__: null, up: open, target: value, keys, size, at: 0 };
-        continue;
-      }
-    }
-    for (;;) {
-      if (open === null) return value;
-      const { target, keys } = open;
-      if (keys === null) target[open.at] = value;
-      else {
-        const key = keys[open.at];
+  const seen = newList();
+  let top = 0;
+  for (let i = tokens.length - 1; i >= 0; i--) {
+    const token = tokens[i];
+    if (typeof token !== "object" || token === null) seen[top++] = token;
+    else if (token.kind === "object") {
+      const { keys } = token;
+      const target = {};
+      for (let k = 0; k < keys.length; k++) {
+        const key = keys[k];
         // What Object.prototype holds under this name, `__proto__` or a setter of the program, must not be asked.
-        if (key in ObjectPrototype) defineProperty(target, key, dataDescriptor(value, true));
-        else target[key] = value;
+        if (key in ObjectPrototype) defineProperty(target, key, dataDescriptor(seen[--top], true));
+        else target[key] = seen[--top];
       }
-      if (++open.at < open.size) break;
-      value = target;
-      open = open.up;
-    }
+      seen[top++] = target;
+    } else if (token.kind === "array") {
+      const size = token.length;
+      const target = newArray(size);
+      for (let k = 0; k < size; k++) target[k] = seen[--top];
+      seen[top++] = target;
+    } else seen[top++] = BigIntFrom(token.digits);
   }
+  return seen[0];
 }
 
