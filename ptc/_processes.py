@@ -257,12 +257,12 @@ class ImageProcess:
         self._child_end.close()
         self._control.send({"type": "load", **message})
 
-    async def fork(self) -> RunProcess:
-        """A new run process. StartError if the image is gone."""
+    async def fork(self, *, spare: bool) -> RunProcess:
+        """A new run process; a spare prepares itself before it waits. StartError if the image is gone."""
         run = RunProcess(self, self._next)
         self._next += 1
         self._runs[run.number] = run
-        sent = self._control.send({"type": "run", "run": run.number}, run.descriptors)
+        sent = self._control.send({"type": "run", "run": run.number, "spare": spare}, run.descriptors)
         await run.open()
         if not sent or self.dead:
             run.release()

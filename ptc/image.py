@@ -210,7 +210,7 @@ class Image:
         for last in (False, True):
             process = await self._ensure()
             try:
-                return await process.fork()
+                return await process.fork(spare=False)
             except StartError:
                 if last:
                     raise
@@ -236,7 +236,7 @@ class Image:
             return
         spare = None
         try:
-            spare = await process.fork()
+            spare = await process.fork(spare=True)
             if await asyncio.wait_for(spare.ready, self.limits.start_timeout) and not self._closed:
                 self._spares.append(spare)
                 spare = None

@@ -7,7 +7,7 @@ import signal
 import time
 import traceback
 
-from ptc.guest import harden, prelude, reaper, run
+from ptc.guest import harden, reaper, run
 from ptc.guest.control import Control, Message
 from ptc.guest.engine import Engine, EngineFault
 from ptc.guest.run import Port, RunConfig
@@ -16,12 +16,12 @@ from ptc.guest.run import Port, RunConfig
 OUT_OF_MEMORY, GUEST_FAULT, BAD_FRAME = 65, 70, 71
 
 
-def main(engine: Engine, control_fd: int, rlimits: list[str]) -> None:
+def main(engine: Engine, prelude: str, control_fd: int, rlimits: list[str]) -> None:
     """Serve the host until it unloads the image or is gone. Never returns."""
     harden.keep_only(control_fd)
     status = GUEST_FAULT
     try:
-        status = _Image(engine, Control(3), rlimits).serve()
+        status = _Image(engine, prelude, Control(3), rlimits).serve()
     except MemoryError:
         status = OUT_OF_MEMORY
     except EngineFault as fault:
@@ -37,8 +37,9 @@ def main(engine: Engine, control_fd: int, rlimits: list[str]) -> None:
 
 
 class _Image:
-    def __init__(self, engine: Engine, control: Control, rlimits: list[str]) -> None:
+    def __init__(self, engine: Engine, prelude: str, control: Control, rlimits: list[str]) -> None:
         self._engine = engine
+        self._prelude = prelude
         self._control = control
         self._rlimits = rlimits
         self._port = Port()
@@ -70,7 +71,7 @@ class _Image:
             case "load":
                 return self._load(message)
             case "run":
-                self._fork(int(message["run"]), waker)
+                self._fork(int(message["run"]), bool(message["spare"]), waker)
             case "kill":
                 for pid, number in self._runs.items():
                     if number == message["run"]:
@@ -86,7 +87,8 @@ class _Image:
         heap = 2 * memory + harden.ADDRESS_MARGIN if harden.address_space() else memory
         self._engine.open(heap, int(limits["stack"]))
         self._port.bind(self._engine)
-        self._engine.evaluate(prelude.source())
+        self._engine.evaluate(self._prelude)
+        before = harden.heap_end()
         answer = json.loads(self._engine.call("load", json.dumps(message)))
         harden.end_load()
         if "misuse" in answer:
@@ -103,6 +105,7 @@ class _Image:
         self._config = RunConfig(
             limits=[limit for limit in wanted if limit[0] in self._rlimits],
             cpu=cpu,
+            program=harden.HeapSpan(before, harden.heap_end()),
         )
         harden.freeze_heap()
         self._control.send({
@@ -117,7 +120,7 @@ class _Image:
         })  # fmt: skip
         return True
 
-    def _fork(self, number: int, waker: reaper.Waker) -> None:
+    def _fork(self, number: int, is_spare: bool, waker: reaper.Waker) -> None:
         channel, native = self._control.take_descriptors(2)
         assert self._config is not None
         image = os.getpid()
@@ -125,7 +128,7 @@ class _Image:
         if pid == 0:
             waker.disable()
             harden.die_with_parent(image)
-            run.main(self._engine, self._port, self._config, channel, native)
+            run.main(self._engine, self._port, self._config, channel, native, is_spare)
         os.close(channel)
         os.close(native)
         self._runs[pid] = number

@@ -5,7 +5,7 @@ import select
 import signal
 import traceback
 
-from ptc.guest import harden, image, reaper
+from ptc.guest import harden, image, prelude, reaper
 from ptc.guest.control import Control, Message
 from ptc.guest.engine import Engine
 from ptc.guest.quickjs import QuickJS, is_supported
@@ -18,10 +18,11 @@ def main(engine_name: str, library: str, control_fd: int) -> None:
     harden.adopt_orphans()
     engine = _open_engine(engine_name, library)
     probe = _probe()
-    # From here on no engine and no library is loaded any more: the heap is what every image starts from.
+    source = prelude.source()
+    # From here on no file is read any more, and the heap is what every image starts from.
     harden.freeze_heap()
     try:
-        _Root(Control(3), engine, probe).serve()
+        _Root(Control(3), engine, source, probe).serve()
     except Exception:
         traceback.print_exc()  # the diagnostics pipe
     _end()
@@ -48,9 +49,10 @@ def _end() -> None:
 
 
 class _Root:
-    def __init__(self, control: Control, engine: Engine, rlimits: list[str]) -> None:
+    def __init__(self, control: Control, engine: Engine, prelude: str, rlimits: list[str]) -> None:
         self._control = control
         self._engine = engine
+        self._prelude = prelude
         self._rlimits = rlimits
         self._images: dict[int, int] = {}
         """Process id of every living image → its number at the host."""
@@ -89,7 +91,7 @@ class _Root:
             if pid == 0:
                 waker.disable()
                 harden.die_with_parent(root)
-                image.main(self._engine, control_fd, self._rlimits)
+                image.main(self._engine, self._prelude, control_fd, self._rlimits)
             os.close(control_fd)
             self._images[pid] = number
             self._control.send({"type": "started", "image": number, "pid": pid})

@@ -19,10 +19,11 @@ OUT_OF_MEMORY, GUEST_FAULT, MEASURE_FAILED = 65, 70, 77
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """What every run of an image gets: resource limits as (name, soft, hard) and CPU seconds."""
+    """What every run of an image gets: resource limits as (name, soft, hard), CPU seconds, where its program lies."""
 
     limits: list[tuple[str, int, int]]
     cpu: float
+    program: harden.HeapSpan
 
 
 class Port:
@@ -119,7 +120,7 @@ def _sealed(function: Callable[[str], str]) -> Callable[[str], str]:
     return call
 
 
-def main(engine: Engine, port: Port, config: RunConfig, channel: int, native: int) -> None:
+def main(engine: Engine, port: Port, config: RunConfig, channel: int, native: int, is_spare: bool) -> None:
     """Confine this process, report ready, wait for the boot, run the program, exit. Never returns."""
     status = GUEST_FAULT
     try:
@@ -132,8 +133,10 @@ def main(engine: Engine, port: Port, config: RunConfig, channel: int, native: in
             traceback.print_exc()
             os._exit(MEASURE_FAILED)
         port.connect(config)
-        # Touch now what the program will touch, so that the pages are copied while nobody waits.
-        engine.call("warm", "")
+        if is_spare:
+            # Touch now what the program will touch, so that the pages are copied while nobody waits.
+            harden.populate(config.program)
+            engine.call("warm", "")
         port.send('{"type":"ready","wire":1}')
         execute(engine, port)
         status = 0
