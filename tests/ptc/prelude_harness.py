@@ -57,13 +57,13 @@ class Ended(Exception):
 
 
 class Guest:
-    """One realm. `sent` holds every frame of the guest, `status` what it asked to exit with."""
+    """One realm. `sent` holds every frame of the guest, `texts` the same unparsed, `status` what it asked to exit with."""
 
     def __init__(self, *, cpu: bool = False, stack: int = 1024 * 1024) -> None:
         self.context = _quickjs.Context()
         self.context.set_max_stack_size(stack)
         self.sent: list[Frame] = []
-        self.sizes: list[int] = []
+        self.texts: list[str] = []
         self.status: str | None = None
         self.form = "async"
         self.answer: Answer = _no_answer
@@ -172,7 +172,7 @@ class Guest:
     def _send(self, text: str) -> str:
         assert self.status is None, "a frame after the end"
         assert text.isascii()
-        self.sizes.append(len(text))
+        self.texts.append(text)
         frame = frames.loads(text.encode())
         assert isinstance(frame, dict)
         self.sent.append(frame)

@@ -158,14 +158,6 @@ function lineOf(text, line) {
   return stringSlice(text, start, end);
 }
 
-function codePoints(text) {
-  let count = 0;
-  for (let at = 0; at < text.length; at++, count++) {
-    if (wholeEnd(text, at + 1) === at) at += 1;
-  }
-  return count;
-}
-
 function setLimits(given) {
   if (given === undefined || given === null) return;
   const names = ObjectKeys(limits);

@@ -80,6 +80,19 @@ function wholeEnd(text, at) {
   return divides ? at - 1 : at;
 }
 
+// The place `count` code points after (before, if negative) the place `at`, within the text.
+function move(text, at, count) {
+  for (; count > 0 && at < text.length; count--) at += wholeEnd(text, at + 1) === at ? 2 : 1;
+  for (; count < 0 && at > 0; count++) at = wholeEnd(text, at - 1);
+  return at;
+}
+
+function codePoints(text) {
+  let count = 0;
+  for (let at = 0; at < text.length; count++) at = move(text, at, 1);
+  return count;
+}
+
 const cutMark = (omitted) => "… [+" + omitted + " characters]";
 
 // The head of a text and the mark of what is missing, if it is longer than `limit` UTF-16 units.

@@ -16,7 +16,7 @@ const limits = {
 const BIGINT_BOUND = 10n ** 4300n; // the first integer of more digits than the wire holds
 const THROWN_TEXT_CHARS = 400; // of what a getter threw, in a refusal
 const SHALLOW = 8; // up to this depth looking through the open containers is cheaper than a set of them
-const PATH_HEAD = 80;
+const PATH_HEAD = 80; // code points
 const PATH_TAIL = 119;
 const IDENTIFIER = /^[A-Za-z_$][A-Za-z0-9_$]*$/;
 
@@ -153,7 +153,9 @@ function instanceReason(value) {
 
 function getterFailed(thrown) {
   if (isOutOfMemory(thrown)) throw thrown;
-  return "getter failed: " + cutText(describe(thrown), THROWN_TEXT_CHARS);
+  const message = isObject(thrown) && isError(thrown) ? readText(thrown, "message") : undefined;
+  const text = typeof message === "string" && message !== "" ? message : describe(thrown);
+  return "getter failed: " + cutText(text, THROWN_TEXT_CHARS);
 }
 
 function isOpen(open, value) {
@@ -182,9 +184,9 @@ function refusal(root, open, reason) {
 }
 
 function cutPath(path) {
-  if (path.length <= PATH_HEAD + 1 + PATH_TAIL) return path;
-  const tail = wholeEnd(path, path.length - PATH_TAIL);
-  return stringSlice(path, 0, wholeEnd(path, PATH_HEAD)) + "…" + stringSlice(path, tail);
+  const most = PATH_HEAD + 1 + PATH_TAIL;
+  if (path.length <= most || (path.length <= 2 * most && codePoints(path) <= most)) return path;
+  return stringSlice(path, 0, move(path, 0, PATH_HEAD)) + "…" + stringSlice(path, move(path, path.length, -PATH_TAIL));
 }
 
 // The ASCII text of a list of tokens.
