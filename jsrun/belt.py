@@ -1,0 +1,184 @@
+"""Belt: the host's tools, by name, each with a schema its arguments are checked against before it is called."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TypeAlias, overload
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, best_match
+
+from jsrun import _threads
+from jsrun._text import cut, quoted
+from jsrun.env import ToolResult
+from jsrun.errors import BeltError, DoorFailure
+from jsrun.function_tools import Arguments, docstring, plain
+from jsrun.whitelist import matches
+from ptc.wire import Json
+
+__all__ = ["Belt", "Tool", "ToolFunction", "ToolSpec", "tool"]
+
+ToolFunction: TypeAlias = Callable[[dict[str, Json]], object]
+"""Takes the arguments as one object; plain (called in a thread) or async. A `str` it returns is text, a `ToolResult`
+itself, anything else JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a tool is, without the means to call it."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Json]
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool: name, description, JSON Schema of its arguments (an object), function, and whether it changes nothing.
+
+    A `read_only` tool may be called again without asking. BeltError for a blank name or a schema that is not valid.
+    """
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Json]
+    call: ToolFunction
+    read_only: bool = False
+
+    def __post_init__(self) -> None:
+        name = self.name.strip()
+        if not name:
+            raise BeltError("A tool needs a name that is not blank.")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "input_schema", deepcopy(dict(self.input_schema)))
+        if self.input_schema.get("type", "object") != "object":
+            raise BeltError(f'The input schema of the tool {quoted(name)} must have the type "object".')
+        try:
+            Draft202012Validator.check_schema(dict(self.input_schema))
+        except SchemaError as error:
+            raise BeltError(f"The input schema of the tool {quoted(name)} is not valid: {cut(error.message)}") from None
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool without its function."""
+        return ToolSpec(self.name, self.description, self.input_schema, self.read_only)
+
+
+class Belt:
+    """Tools in the order they were given; iterating gives them. BeltError if two have one name after trimming."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for item in tools:
+            if item.name in self._tools:
+                raise BeltError(f"Two tools are called {quoted(item.name)}. Rename one of them.")
+            self._tools[item.name] = item
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of the tools."""
+        return tuple(self._tools)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What each tool is."""
+        return tuple(item.spec for item in self)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of this name, or None; blanks around the name do not count."""
+        return self._tools.get(name.strip())
+
+    def only(self, names: Iterable[str]) -> "Belt":
+        """A belt of those tools that the names, a whitelist, allow; names of no tool are passed over."""
+        allowed = tuple(names)
+        return Belt(item for item in self if matches(item.name, allowed))
+
+    async def call(self, name: str, args: dict[str, Json]) -> ToolResult:
+        """Check the arguments, call the tool, give its result as text or plain JSON.
+
+        DoorFailure, for the program to see, for an unknown name, arguments that do not fit (by path) and a result that
+        is not JSON; whatever the function raises goes through.
+        """
+        item = self.get(name)
+        if item is None:
+            raise DoorFailure(f"There is no tool {quoted(name.strip())} on the belt{self._others()}.")
+        _check(item.input_schema, args)
+        answer = await _threads.call(item.call, args)
+        if isinstance(answer, ToolResult):
+            return answer
+        if isinstance(answer, str):
+            return ToolResult(text=answer)
+        return ToolResult(json=plain(answer))
+
+    @classmethod
+    def workspace(cls, root: str | os.PathLike[str]) -> "Belt":
+        """`read`, `list` and `search` over the text files under `root`, and nothing outside it."""
+        from jsrun.workspace_tools import workspace_tools  # it makes its tools with this module
+
+        return cls(workspace_tools(root))
+
+    @classmethod
+    def mcp(
+        cls, command: str | Sequence[str] | None = None, url: str | None = None, prefix: str = ""
+    ) -> "AbstractAsyncContextManager[Belt]":
+        """The tools of an MCP server, started by `command` or reached at `url`, as long as the `async with` lasts.
+
+        `prefix` is put before each name. BeltError if the extra `jsrun[mcp]` is missing or the server does not answer.
+        """
+        from jsrun.mcp_tools import mcp_belt  # needs an optional package
+
+        return mcp_belt(command=command, url=url, prefix=prefix)
+
+    def _others(self) -> str:
+        return f", only: {', '.join(self.names())}" if self._tools else ""
+
+
+@overload
+def tool(function: Callable[..., object], /) -> Tool: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, read_only: bool = False
+) -> Callable[[Callable[..., object]], Tool]: ...
+def tool(
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
+) -> Tool | Callable[[Callable[..., object]], Tool]:
+    """Make a Tool of a plain or async function: schema from its type hints, description from its docstring.
+
+    Use it as `@tool` or as `@tool(name=…, description=…, read_only=True)`. BeltError at once for `*args`, `**kwargs`,
+    a parameter without a type hint, or a hint that no JSON Schema describes.
+    """
+
+    def make(function: Callable[..., object]) -> Tool:
+        arguments = Arguments(function)
+
+        async def call(args: dict[str, Json]) -> object:
+            return await _threads.call(function, **arguments.bind(args))
+
+        return Tool(
+            name=name if name is not None else getattr(function, "__name__", ""),
+            description=description if description is not None else docstring(function),
+            input_schema=arguments.schema,
+            call=call,
+            read_only=read_only,
+        )
+
+    return make if function is None else make(function)
+
+
+def _check(schema: Mapping[str, Json], args: dict[str, Json]) -> None:
+    error = best_match(Draft202012Validator(dict(schema)).iter_errors(args))
+    if error is not None:
+        path = "args" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+        raise DoorFailure(cut(f"{path}: {error.message}"))
