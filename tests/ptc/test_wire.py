@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import quickjs  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from ptc import frames, wire
 from ptc.errors import NotJson, WireError
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden_wire.json").read_text("utf-8"))
+
+CONTEXT = quickjs.Context()
 
 
 def cyclic_list() -> list[Any]:
@@ -295,6 +298,20 @@ class TestNumbers:
         assert isinstance(back, (int, float))
         assert float(back).hex() == value.hex()
         assert isinstance(back, int) == (value.is_integer() and abs(value) <= wire.MAX_SAFE_INTEGER)
+
+    @settings(max_examples=300)
+    @given(st.floats(allow_nan=False, allow_infinity=False) | st.floats(1e15, 1e22) | st.floats(1e-8, 1e-4))
+    def test_a_float_is_written_as_javascript_prints_it(self, value: float) -> None:
+        """PTC-011 PTC-012 against the engine, where the two languages place digits differently."""
+        if value == 0:
+            return
+        printed: str = CONTEXT.eval(f"String({value!r})")
+        found = frames.loads(printed.encode())
+        assert isinstance(found, (int, float))
+        assert float(found) == value
+        # QuickJS prints 54 powers of two below 1 with a digit more than the language asks for.
+        if math.frexp(abs(value))[0] != 0.5 or abs(value) > 1:
+            assert wire.number_text(value) == printed
 
     @pytest.mark.parametrize(
         "token",
