@@ -1,0 +1,87 @@
+// Finds the comments with `search`, reads each file once for comments that go on over several lines,
+// and compares the total with the one remembered from the last run.
+
+const KINDS = ["TODO", "FIXME", "XXX"];
+
+// A comment sign of a common language before the word on the same line; so a word inside code or prose does not count.
+const COMMENT = /(#|\/\/|\/\*|<!--|--|;|%|^\s*\*)(.*?)\b(TODO|FIXME|XXX)\b(?:\(([^)]*)\))?:?\s*(.*)$/;
+
+function run({ path, glob }) {
+  const { entries } = tool("list", { path });
+  log(`looking through ${path}: ${entries.length} entries`);
+
+  const { lines, truncated } = findLines(path, glob);
+  const files = [];
+  const counts = { TODO: 0, FIXME: 0, XXX: 0 };
+  for (const file of Object.keys(lines).sort()) {
+    const items = readComments(file, lines[file]);
+    if (items.length === 0) continue;
+    for (const { kind } of items) counts[kind] += 1;
+    files.push({ path: file, count: items.length, items });
+  }
+
+  const total = counts.TODO + counts.FIXME + counts.XXX;
+  const change = compare(path, total);
+  log(`${total} comments in ${files.length} files; ${change}`);
+  return { path, total, counts, files, change, truncated };
+}
+
+// The lines that hold one of the words, by file.
+function findLines(path, glob) {
+  const lines = {};
+  let truncated = false;
+  for (const kind of KINDS) {
+    const found = tool("search", { text: kind, path, glob, limit: 1000 });
+    truncated = truncated || found.truncated;
+    for (const match of found.matches) {
+      lines[match.path] ??= new Set();
+      lines[match.path].add(match.line);
+    }
+  }
+  return { lines, truncated };
+}
+
+// The comments of one file that begin on one of these lines.
+function readComments(file, wanted) {
+  const numbers = [...wanted].sort((a, b) => a - b);
+  const items = [];
+  const first = numbers[0];
+  const { text } = tool("read", { path: file, start: first, lines: numbers[numbers.length - 1] - first + 6 });
+  const rows = text.split("\n");
+  for (const line of numbers) {
+    const match = COMMENT.exec(rows[line - first] ?? "");
+    if (match === null) continue;
+    const [, sign, , kind, owner, rest] = match;
+    const words = [clean(rest), ...continuation(rows, line - first + 1, sign)];
+    items.push({ line, kind, owner: owner || undefined, text: words.filter(Boolean).join(" ") });
+  }
+  return items;
+}
+
+// Up to four lines below that are nothing but a comment of the same kind and begin no comment of their own.
+function continuation(rows, from, sign) {
+  const words = [];
+  for (const row of rows.slice(from, from + 4)) {
+    const bare = row.trim();
+    if (!bare.startsWith(sign.trim()) || COMMENT.test(row)) break;
+    const rest = clean(bare.slice(sign.trim().length));
+    if (rest === "") break;
+    words.push(rest);
+  }
+  return words;
+}
+
+function clean(text) {
+  return text.replace(/(\*\/|-->)\s*$/, "").trim();
+}
+
+function compare(path, total) {
+  const label = `comments under ${path}: `;
+  const last = recall(label)[0];
+  remember(label + total);
+  if (last === undefined) return "first run here";
+  const before = Number(last.text.slice(last.text.lastIndexOf(" ") + 1));
+  if (total === before) return `as many as last time (${before})`;
+  const more = total > before;
+  return `${Math.abs(total - before)} ${more ? "more" : "fewer"} than last time (${before})`;
+}
