@@ -21,9 +21,6 @@ _LITERAL_CHARS: Final = 400
 _SAFE_CHARS: Final = 15
 """An integer literal of so few characters is always within ±(2**53 - 1)."""
 
-_KEPT_BYTES: Final = 65_536
-"""Frames already handed out are dropped from the buffer once they are this many bytes, so that none is moved often."""
-
 
 def encode(message: Mapping[str, object]) -> bytes:
     """The frame of a message of plain JSON data."""
@@ -75,11 +72,10 @@ class FrameReader:
             self._start = 0
         else:
             self._start = end
-            if end > _KEPT_BYTES:
-                self._compact()
         return found
 
     def _compact(self) -> None:
+        """Drop what has been handed out; done once all complete frames are, so that no byte is moved often."""
         if self._start:
             del self._buffer[: self._start]
             self._start = 0
