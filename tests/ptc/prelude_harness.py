@@ -57,7 +57,7 @@ class Ended(Exception):
 
 
 class Guest:
-    """One realm. `sent` holds every frame of the guest, `texts` the same unparsed, `status` what it asked to exit with."""
+    """One realm. `sent` holds every frame of the guest, `texts` the same unparsed, `status` its exit status if any."""
 
     def __init__(self, *, cpu: bool = False, stack: int = 1024 * 1024) -> None:
         self.context = _quickjs.Context()
@@ -236,8 +236,8 @@ def run(code: str, namespaces: Sequence[Frame] = TOOLS, *, answer: Answer = tool
     return guest
 
 
-def value_of(guest: Guest) -> Json:
-    """The value of a finished run."""
+def value_of(guest: Guest) -> Any:
+    """The value of a finished run, for the test to take apart."""
     last = guest.sent[-1]
     assert last["type"] == "done", last
     assert "error" not in last, last

@@ -86,20 +86,26 @@ def test_a_value_is_refused_with_its_path(row: dict[str, Any]) -> None:
 
 def test_pollution_and_key_order() -> None:
     """PTC-002 order survives both ways; `__proto__` and `constructor` are ordinary own keys."""
-    value: Json = {"z": 1, "__proto__": {"p": 1}, "a": [3, 1, 2], "constructor": {"prototype": {"q": 1}}, "": 0}
+    value: dict[str, Json] = {
+        "z": 1,
+        "__proto__": {"p": 1},
+        "a": [3, 1, 2],
+        "constructor": {"prototype": {"q": 1}},
+        "": 0,
+    }
     code = """
       const got = await tools.echo(input);
       const own = Object.getOwnPropertyDescriptor(got, '__proto__');
-      return [Object.keys(got), own.enumerable && own.writable && own.configurable, ({}).p, ({}).q].length
-        && [got, Object.keys(got), own.value, typeof ({}).p, typeof ({}).q, Object.getPrototypeOf(got) === Object.prototype]
+      return [got, Object.keys(got), own.value, own.enumerable && own.writable && own.configurable,
+        typeof ({}).p + typeof ({}).q, Object.getPrototypeOf(got) === Object.prototype]
     """
     got = value_of(run(code, input=value, input_name="input"))
-    assert got == [value, list(value), {"p": 1}, "undefined", "undefined", True]  # type: ignore[arg-type]
-    assert list(got[0]) == list(value)  # type: ignore[index,arg-type]
+    assert got == [value, list(value), {"p": 1}, True, "undefinedundefined", True]
+    assert list(got[0]) == list(value)
 
 
 def test_depth_has_no_limit() -> None:
-    """PTC-003 100,000 levels of arrays and of objects cross both ways and are measured; 5,000 arrays are 5,001 tokens."""
+    """PTC-003 100,000 levels of arrays and objects cross both ways and are measured; 5,000 arrays are 5,001 tokens."""
     arrays = "let v = 1; for (let i = 0; i < 5000; i++) v = [v]; return v"
     assert len(run(arrays).sent[-1]["value"]) == 5001
     deep: Json = 1
@@ -216,7 +222,7 @@ def test_large_integers_are_exact() -> None:
     big = int("7" * 4000)
     value: Json = [2**53 - 1, -(2**53 - 1), 2**53, -(2**53), 2**63, big]
     code = "return [input.map(x => typeof x), input.map(x => BigInt(x)), input[5] === BigInt('7'.repeat(4000))]"
-    kinds, back, same = value_of(run(code, input=value, input_name="input"))  # type: ignore[misc]
+    kinds, back, same = value_of(run(code, input=value, input_name="input"))
     assert kinds == ["number", "number", "bigint", "bigint", "bigint", "bigint"]
     assert back == value
     assert same is True

@@ -82,10 +82,8 @@ function frameText(target, args) {
   let wire;
   if (typeof argument === "string") wire = "[" + quote(argument) + "]";
   else {
-    const tokens = newList();
-    const problem = admit(argument, "args", tokens, false, Infinity);
-    if (problem !== "") return refuse(problem);
-    wire = tokensText(tokens);
+    wire = encode(argument, "args", false, Infinity);
+    if (wire === "") return refuse(refusal);
   }
   const text = '{"type":"call","id":' + (calls.lastId + 1) + target.middle + wire + "}";
   if (text.length <= limits.maxMessageBytes) return text;

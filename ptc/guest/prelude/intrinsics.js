@@ -5,6 +5,7 @@
 //   - a method is called through its captured, uncurried function: `stringSlice(text, 0, 4)`;
 //   - no `for…of`, no spread of arrays, no array destructuring, no `instanceof`: they look up symbols;
 //   - no template literals: QuickJS makes them a call of String.prototype.concat;
+//   - JSON.stringify gets strings only: of an object it asks `toJSON`, and in QuickJS an index of Array.prototype;
 //   - an object is read only where the property is its own, or its prototype is null;
 //   - a list is an array without prototype (`newList()`), so assigning an index cannot reach a setter;
 //   - an array for the program is made with all its elements, so that storing one overwrites an own property.
@@ -29,6 +30,7 @@ const hasOwn = Object.hasOwn;
 
 const ArrayPrototype = Array.prototype;
 const isArray = Array.isArray;
+const arrayJoin = uncurry(Array.prototype.join);
 const JSONParse = JSON.parse;
 const JSONStringify = JSON.stringify;
 const BigIntFrom = BigInt;

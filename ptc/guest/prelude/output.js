@@ -65,11 +65,9 @@ function makeConsole() {
 // The ending of a body, measured when it settles: {size, text} of a value, or {message, kind, frames} of an error.
 function valueEnding(value) {
   if (value === undefined) return { __proto__: null, size: 0, text: "" };
-  const tokens = newList();
-  const problem = admit(value, "value", tokens, false, Infinity);
-  if (problem !== "") return { __proto__: null, message: problem, kind: "invalid-output", frames: newList() };
-  const text = tokensText(tokens);
-  return { __proto__: null, size: jsonSize(tokens, text), text };
+  const text = encode(value, "value", false, Infinity);
+  if (text === "") return { __proto__: null, message: refusal, kind: "invalid-output", frames: newList() };
+  return { __proto__: null, size: jsonSize(text), text };
 }
 
 function errorEnding(thrown) {

@@ -126,7 +126,8 @@ function printCollection(value, kind, depth, here, state) {
   const size = isMap ? mapSize(value) : setSize(value);
   const items = isMap ? mapEntries(value) : setValues(value);
   const prototype = getPrototypeOf(value);
-  let text = className(prototype) + "(" + size + ") {";
+  const name = mapGet(kindByPrototype, prototype) !== undefined ? kind : className(prototype);
+  let text = name + "(" + size + ") {";
   for (let i = 0; i < size; i++) {
     if (i > 0) text += ", ";
     if (i === PRINT_ITEMS || state.room < 0) return text + more(size - i) + "}";

@@ -140,6 +140,13 @@ function syntaxProblem(thrown, code) {
   return problem;
 }
 
+function loadAnswer({ problem, misuse }) {
+  if (misuse !== undefined) return '{"misuse":' + quote(misuse) + "}";
+  if (problem === undefined) return "{}";
+  const place = problem.line === undefined ? "" : ',"line":' + problem.line + ',"column":' + problem.column;
+  return '{"problem":{"message":' + quote(problem.message) + place + "}}";
+}
+
 const max1 = (number) => (number < 1 ? 1 : number);
 
 // The end of the text without the blanks behind it.
@@ -257,10 +264,8 @@ function chooseEnding() {
 
 function warm() {
   const sample = JSONParse('{"a":[1,2.5,true,null,"text \\u4e2d \\"q\\""],"b":{"c d":{"e":[]}},"__proto__":{"n":-1},"big":[9]}');
-  const tokens = newList();
-  admit(sample, "value", tokens, false, Infinity);
-  const text = tokensText(tokens);
-  jsonSize(tokens, text);
+  const text = encode(sample, "value", false, Infinity);
+  jsonSize(text);
   decode(JSONParse(text));
   printEntry([sample, "text", 1n, new MapOf(), new SetOf(), new ErrorOf("sample"), () => 0]);
   const target = { __proto__: null, name: "sample", middle: "", shape: { __proto__: null, ErrorClass: ErrorOf, member: "" } };
@@ -284,7 +289,7 @@ function entry(run) {
 
 return {
   __proto__: null,
-  load: entry((text) => toAscii(JSONStringify(load(readFrame(text))))),
+  load: entry((text) => loadAnswer(load(readFrame(text)))),
   boot: entry((text) => {
     boot(readFrame(text));
     return "";

@@ -1,7 +1,4 @@
 // Wire values: admission, encoding, decoding, measuring. No recursion anywhere, so no depth limit.
-//
-// Encoding makes a list of tokens that JSON.stringify turns into text at once: the list and all that is in it have no
-// prototype, so no `toJSON` can be found. A value is refused with the text `PATH: REASON`.
 
 const limits = {
   __proto__: null,
@@ -15,52 +12,57 @@ const limits = {
 
 const BIGINT_BOUND = 10n ** 4300n; // the first integer of more digits than the wire holds
 const THROWN_TEXT_CHARS = 400; // of what a getter threw, in a refusal
+const MARKER_KEYS = 32; // a marker of more keys is not kept
 const SHALLOW = 8; // up to this depth looking through the open containers is cheaper than a set of them
 const PATH_HEAD = 80; // code points
 const PATH_TAIL = 119;
 const IDENTIFIER = /^[A-Za-z_$][A-Za-z0-9_$]*$/;
 
-// Append the tokens of `value` to `tokens`. Gives "" or the text of the refusal. With `drop` a property that is undefined
-// is left out.
+// The wire text of a value, in ASCII; "" if it is refused, and then `refusal` is `PATH: REASON`. With `drop` a property
+// that is undefined is left out.
 //
-// A container being read is {up, source, keys, kept, size, at, dense}: `keys` is null for an array, `at` the slot being
-// read, `kept` the keys that reach the wire.
-function admit(value, root, tokens, drop, maxDepth) {
+// A container being read is {up, source, keys, size, at, dense, kept, piece}: `keys` is null for an array, `at` is the
+// slot being read. With `drop` the marker, at `piece`, is written when the keys that were `kept` are known.
+function encode(value, root, drop, maxDepth) {
   const maxTokens = limits.maxValueTokens;
+  const pieces = newList(); // one of text for each token, but numbers and booleans as they are
   let count = 0;
   let open = null;
   let depth = 0;
   let ancestors = null;
   for (;;) {
-    if (count >= maxTokens) return refusal(root, open, "more than " + maxTokens + " tokens");
+    if (count >= maxTokens) return refuseValue(root, open, "more than " + maxTokens + " tokens");
     const type = typeof value;
-    if (type === "string" || type === "boolean" || value === null) {
-      tokens[count++] = value;
+    if (type === "string") {
+      pieces[count++] = JSONStringify(value);
     } else if (type === "number") {
-      if (value - value !== 0) return refusal(root, open, value + " is not JSON"); // NaN, Infinity, -Infinity
-      if (value === 0 && 1 / value < 0) return refusal(root, open, "-0 is not JSON");
-      tokens[count++] = value;
+      if (value - value !== 0) return refuseValue(root, open, value + " is not JSON"); // NaN, Infinity, -Infinity
+      if (value === 0 && 1 / value < 0) return refuseValue(root, open, "-0 is not JSON");
+      pieces[count++] = value;
+    } else if (type === "boolean") {
+      pieces[count++] = value;
+    } else if (value === null) {
+      pieces[count++] = "null";
     } else if (type === "bigint") {
       if (value >= BIGINT_BOUND || value <= -BIGINT_BOUND) {
-        return refusal(root, open, "integer of more than 4300 digits");
+        return refuseValue(root, open, "integer of more than 4300 digits");
       }
-      tokens[count++] = { __proto__: null, kind: "bigint", digits: "" + value };
+      pieces[count++] = '{"kind":"bigint","digits":"' + value + '"}';
     } else if (type !== "object") {
-      return refusal(root, open, type + " is not JSON"); // undefined, function, symbol
+      return refuseValue(root, open, type + " is not JSON"); // undefined, function, symbol
     } else {
-      if (ancestors !== null ? setHas(ancestors, value) : isOpen(open, value)) return refusal(root, open, "cycle");
-      if (depth >= maxDepth) return refusal(root, open, "more than " + maxDepth + " levels");
+      if (ancestors !== null ? setHas(ancestors, value) : isOpen(open, value)) return refuseValue(root, open, "cycle");
+      if (depth >= maxDepth) return refuseValue(root, open, "more than " + maxDepth + " levels");
       let next;
       try {
         next = readContainer(value, maxTokens - count, open);
       } catch (thrown) {
         next = getterFailed(thrown); // a Proxy's trap, or a revoked Proxy
       }
-      if (typeof next === "string") return refusal(root, open, next);
+      if (typeof next === "string") return refuseValue(root, open, next);
       if (drop && next.keys !== null) next.kept = newList();
-      tokens[count++] = next.keys === null
-        ? { __proto__: null, kind: "array", length: next.size }
-        : { __proto__: null, kind: "object", keys: next.kept };
+      next.piece = count;
+      pieces[count++] = next.keys === null ? '{"kind":"array","length":' + next.size + "}" : objectMarker(next.keys);
       if (next.size > 0) {
         open = next;
         depth += 1;
@@ -71,19 +73,20 @@ function admit(value, root, tokens, drop, maxDepth) {
     // The next slot: of the innermost container that has one left.
     for (;;) {
       while (open !== null && ++open.at === open.size) {
+        if (open.kept !== null) pieces[open.piece] = objectMarker(open.kept);
         if (ancestors !== null) setDelete(ancestors, open.source);
         open = open.up;
         depth -= 1;
       }
-      if (open === null) return "";
+      if (open === null) return "[" + toAscii(arrayJoin(pieces, ",")) + "]";
       const key = open.keys === null ? open.at : open.keys[open.at];
       try {
-        if (!open.dense && !hasOwn(open.source, key)) return refusal(root, open.up, "sparse array is not JSON");
+        if (!open.dense && !hasOwn(open.source, key)) return refuseValue(root, open.up, "sparse array is not JSON");
         value = open.source[key];
       } catch (thrown) {
-        return refusal(root, open, getterFailed(thrown));
+        return refuseValue(root, open, getterFailed(thrown));
       }
-      if (!drop || open.keys === null) break;
+      if (open.kept === null) break;
       if (value !== undefined) {
         open.kept[open.kept.length] = key;
         break;
@@ -92,12 +95,31 @@ function admit(value, root, tokens, drop, maxDepth) {
   }
 }
 
+let refusal = ""; // why the last value that was refused was refused
+
+// Objects of one shape follow each other in most lists: the last marker is kept.
+const marker = { __proto__: null, keys: newList(), text: '{"kind":"object","keys":[]}' };
+
+function objectMarker(keys) {
+  const size = keys.length;
+  let i = 0;
+  if (marker.keys.length === size) while (i < size && marker.keys[i] === keys[i]) i += 1;
+  if (i === size && marker.keys.length === size) return marker.text;
+  const names = newList();
+  for (i = 0; i < size; i++) names[i] = JSONStringify(keys[i]);
+  const text = '{"kind":"object","keys":[' + arrayJoin(names, ",") + "]}";
+  if (size <= MARKER_KEYS) {
+    marker.keys = keys;
+    marker.text = text;
+  }
+  return text;
+}
+
 // A copy of a value for trusted code, without the properties that are undefined. Throws an error with the refusal.
 function copyValue(value, root, maxDepth) {
-  const tokens = newList();
-  const problem = admit(value, root, tokens, true, maxDepth);
-  if (problem !== "") throw new ErrorOf(problem);
-  return decode(tokens);
+  const text = encode(value, root, true, maxDepth);
+  if (text === "") throw new ErrorOf(refusal);
+  return decode(JSONParse(text));
 }
 
 // What an object is on the wire: a container to read, or the reason of its refusal.
@@ -112,13 +134,13 @@ function readContainer(source, room, up) {
       const reason = denseReason(ownKeys(source), size);
       if (reason !== "") return reason;
     } else if (!hasOwn(source, 0)) return "sparse array is not JSON";
-    return { __proto__: null, up, source, keys: null, kept: null, size, at: -1, dense };
+    return { __proto__: null, up, source, keys: null, size, at: -1, dense, kept: null, piece: 0 };
   }
   if (prototype !== ObjectPrototype && prototype !== null) return instanceReason(source);
   const keys = ownKeys(source);
   if (ObjectKeys(source).length !== keys.length) return hiddenReason(source, keys);
   setPrototypeOf(keys, null);
-  return { __proto__: null, up, source, keys, kept: keys, size: keys.length, at: -1, dense: true };
+  return { __proto__: null, up, source, keys, size: keys.length, at: -1, dense: true, kept: null, piece: 0 };
 }
 
 // Own keys come as indices in order, then names, then symbols. If the key at `size - 1` is the last index, all are there.
@@ -170,7 +192,7 @@ function setOfOpen(open) {
 }
 
 // `root`, then the slot being read in each open container, outermost first.
-function refusal(root, open, reason) {
+function refuseValue(root, open, reason) {
   const slots = newList();
   for (let container = open; container !== null; container = container.up) slots[slots.length] = container;
   let path = root;
@@ -180,7 +202,8 @@ function refusal(root, open, reason) {
     else if (regExpExec(IDENTIFIER, keys[at]) !== null) path += "." + keys[at];
     else path += "[" + JSONStringify(keys[at]) + "]";
   }
-  return cutPath(path) + ": " + reason;
+  refusal = cutPath(path) + ": " + reason;
+  return "";
 }
 
 function cutPath(path) {
@@ -189,16 +212,12 @@ function cutPath(path) {
   return stringSlice(path, 0, move(path, 0, PATH_HEAD)) + "…" + stringSlice(path, move(path, path.length, -PATH_TAIL));
 }
 
-// The ASCII text of a list of tokens.
-function tokensText(tokens) {
-  return toAscii(JSONStringify(tokens));
-}
-
 const plainSize = (text) => text.length + 2;
 
-// The bytes of the same value in compact JSON: brackets, commas and colons are counted with their container. `text` is
-// that of the tokens: if it shows no escape, a string is as long as it looks.
-function jsonSize(tokens, text) {
+// The bytes of a value in compact JSON, from its wire text: brackets, commas and colons are counted with their container.
+// If the text shows no escape, a string is as long as it looks.
+function jsonSize(text) {
+  const tokens = JSONParse(text);
   const sizeOf = stringIndexOf(text, "\\", 0) < 0 ? plainSize : stringSize;
   let size = 0;
   for (let i = 0; i < tokens.length; i++) {
