@@ -1,18 +1,19 @@
 """Root, images and runs as the host holds them: started, told apart by how they ended, never left behind."""
 
 import asyncio
-import contextlib
 import importlib.util
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from ptc._control import ControlStream
 from ptc._memory import resident_bytes
 from ptc.errors import UsageError
+from ptc.limits import NATIVE_OUTPUT_BYTES
 from ptc.outcome import ExitStatus
 from ptc.protocol import control
 
@@ -24,6 +25,16 @@ _DIAGNOSTICS_BYTES = 8 * 1024
 # An honest run exits by itself after `done`; a dishonest one gets this long.
 _AFTER_DONE_S = 0.1
 _POLL_S = 0.005
+# A killed process is gone and reaped within milliseconds. If nobody has told so after this long, whoever should have
+# told is taken to hang and is killed in its turn: the image of a run, the root of an image.
+_REAP_S = 2.0
+# The channel of a process that is gone ends as soon as its last bytes are read, unless something else holds it open.
+_LAST_BYTES_S = 1.0
+# Native output is read in pieces of a pipe's size, one for each turn of the loop: whoever prints for ever must not
+# keep the loop for ever.
+_PIPE_BYTES = 65_536
+# An honest run says 30 bytes before it is booted.
+_BEFORE_BOOT_BYTES = 65_536
 
 # Engine name → the distribution that brings it and its extension module.
 _ENGINES = {"quickjs": ("quickjs-ng", "_quickjs")}
@@ -42,6 +53,10 @@ def engine_library(engine: str) -> str:
 
 class StartError(Exception):
     """A process of ours could not be started or died while starting. The text is for the outcome."""
+
+
+class GoneError(StartError):
+    """The process that should have served was gone already. Another one may do."""
 
 
 class RunSink(Protocol):
@@ -75,7 +90,7 @@ class RunProcess(asyncio.Protocol):
         self.ended = False
         """The process is gone."""
         self.ready: asyncio.Future[bool] = image.loop.create_future()
-        """True once it has spoken, False if it died first."""
+        """True once its first bytes are here and its process id is known, False if it died first."""
         self._sink: RunSink | None = None
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
@@ -84,7 +99,8 @@ class RunProcess(asyncio.Protocol):
         self._exit: tuple[ExitStatus | None, int, float | None] | None = None
         self._host_end, self._child_end = socket.socketpair()
         self._native_read, self._native_write = os.pipe()
-        self._reap_timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        """What is done if the process does not do it in time: die, be reaped, let go of its channel."""
 
     async def open(self) -> None:
         """Start reading. The image has been told to fork and holds duplicates of the other ends."""
@@ -130,15 +146,17 @@ class RunProcess(asyncio.Protocol):
             self._transport.write(data)
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process at once. If the image does not report its end in time, the image goes too."""
         if not self.ended:
             self.image.kill_run(self.number)
+            self._after(_REAP_S, self.image.kill)
 
     def release(self) -> None:
-        """The run is over: close the channel, and see to it that the process ends."""
+        """The run is over: close the channel, and see to it that the process ends. The sink hears no more."""
+        self._sink = None
         self._close_channel()
         if not self.ended:
-            self._reap_timer = self.image.loop.call_later(_AFTER_DONE_S, self.kill)
+            self._after(_AFTER_DONE_S, self.kill)
 
     def grown(self, resident: int) -> int:
         """By how many bytes a process of this resident size has grown since it was ready."""
@@ -151,15 +169,14 @@ class RunProcess(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if not self.ready.done():
-            self.image.measure(self.pid)
-            self.ready.set_result(True)
         if self._sink is not None:
             self._sink.received(data)
-        else:
-            self._received += data
-            if len(self._received) > 65_536:  # an honest run says 30 bytes before its boot
-                self.kill()
+            return
+        self._received += data
+        self._check_ready()
+        if len(self._received) > _BEFORE_BOOT_BYTES:
+            self._close_channel()
+            self.kill()
 
     def eof_received(self) -> bool:
         return False
@@ -178,13 +195,19 @@ class RunProcess(asyncio.Protocol):
 
     # --- what the image tells ---
 
+    def started(self, pid: int) -> None:
+        """The image has forked the process."""
+        self.pid = pid
+        self._check_ready()
+
     def reaped(self, status: ExitStatus | None, grown: int, cpu: float | None) -> None:
         """The image reports the end of the process, or has died itself (status None)."""
         if self.ended:
             return
         self.ended = True
-        if self._reap_timer is not None:
-            self._reap_timer.cancel()
+        self._forget_timer()
+        if not self._lost:
+            self._after(_LAST_BYTES_S, self._close_channel)
         if not self.ready.done():
             self.ready.set_result(False)
         self._exit = (status, grown, cpu)
@@ -193,34 +216,49 @@ class RunProcess(asyncio.Protocol):
         if self._sink is not None:
             self._sink.exited(status, grown, cpu)
 
+    def _check_ready(self) -> None:
+        if self._received and self.pid is not None and not self.ready.done():
+            self.image.measure(self.pid)
+            self.ready.set_result(True)
+
     def _lose(self) -> None:
         if self._lost:
             return
         self._lost = True
+        if self.ended:
+            self._forget_timer()
         if not self.ready.done():
             self.ready.set_result(False)
         if self._sink is not None:
             self._sink.lost()
+
+    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do this after a while, instead of what was to be done."""
+        self._forget_timer()
+        self._timer = self.image.loop.call_later(seconds, action)
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _close_channel(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
     def _read_native(self) -> None:
-        while self._native_read >= 0:
-            try:
-                data = os.read(self._native_read, 65_536)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            if not data:
-                self._close_native()
-                return
-            if self._sink is not None:
-                self._sink.native(data)
-            elif len(self._native) < 131_072:
-                self._native += data
+        if self._native_read < 0:
+            return
+        try:
+            data = os.read(self._native_read, _PIPE_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            self._close_native()
+        elif self._sink is not None:
+            self._sink.native(data)
+        elif len(self._native) <= NATIVE_OUTPUT_BYTES:
+            self._native += data
 
     def _close_native(self) -> None:
         if self._native_read >= 0:
@@ -242,6 +280,7 @@ class ImageProcess:
         self.gone: asyncio.Future[ExitStatus | None] = self.loop.create_future()
         """How the process ended, once root has reaped it; None if root died too."""
         self._root = root
+        self._insist: asyncio.TimerHandle | None = None
         self._runs: dict[int, RunProcess] = {}
         self._next = 1
         host_end, self._child_end = socket.socketpair()
@@ -258,16 +297,23 @@ class ImageProcess:
         self._control.send({"type": "load", **message})
 
     async def fork(self, *, spare: bool) -> RunProcess:
-        """A new run process; a spare prepares itself before it waits. StartError if the image is gone."""
-        run = RunProcess(self, self._next)
+        """A new run process; a spare prepares itself before it waits.
+
+        GoneError if the image is gone, StartError if the host has no descriptors left.
+        """
+        try:
+            run = RunProcess(self, self._next)
+        except OSError as error:
+            raise StartError(f"no process could be started: {error.strerror}") from None
         self._next += 1
         self._runs[run.number] = run
         sent = self._control.send({"type": "run", "run": run.number, "spare": spare}, run.descriptors)
         await run.open()
         if not sent or self.dead:
+            self._lost()
             run.release()
             self._end_run(run, None, 0, None)
-            raise StartError("the image process is gone")
+            raise GoneError("the image process is gone")
         return run
 
     def kill_run(self, number: int) -> None:
@@ -275,8 +321,10 @@ class ImageProcess:
         self._control.send({"type": "kill", "run": number})
 
     def kill(self) -> None:
-        """End the image and with it all its runs."""
+        """End the image and with it all its runs. If root does not report its end in time, root goes too."""
         self._root.kill_image(self.number)
+        if self._insist is None and not self.gone.done():
+            self._insist = self.loop.call_later(_REAP_S, self._root.kill)
 
     def unload(self) -> None:
         """Ask the image to end its runs and itself."""
@@ -288,10 +336,16 @@ class ImageProcess:
             self.baseline = resident_bytes(pid) or 0
 
     def exited(self, status: ExitStatus | None) -> None:
-        """Root has reaped the process, or is gone itself (None)."""
+        """Root has reaped the process, or is gone itself (None). The runs are gone with it."""
         if not self.gone.done():
             self.gone.set_result(status)
+        if self._insist is not None:
+            self._insist.cancel()
         self._lost()
+        # The signal that ended the image stands for theirs: they die by the death of their parent.
+        known = status if status is not None and status.signal is not None else None
+        for run in list(self._runs.values()):
+            self._end_run(run, known, 0, None)
 
     def _message(self, value: object) -> None:
         match control.image_message(value):
@@ -301,7 +355,7 @@ class ImageProcess:
                 self.loaded.set_result(answer)
             case control.RunStarted(run=number, pid=pid):
                 if (run := self._runs.get(number)) is not None:
-                    run.pid = pid
+                    run.started(pid)
             case control.RunExited() as end:
                 if (run := self._runs.get(end.run)) is not None:
                     peak = end.maxRssKb * 1024
@@ -313,14 +367,11 @@ class ImageProcess:
         run.reaped(status, grown, cpu)
 
     def _lost(self) -> None:
-        """The control stream broke: the image is dead or talks nonsense, and its runs die with it."""
-        if self.dead:
-            return
-        self.dead = True
-        self._control.close()
-        self._root.kill_image(self.number)
-        for run in list(self._runs.values()):
-            self._end_run(run, None, 0, None)
+        """The control stream broke: the image is dead or talks nonsense. Root tells when it is gone."""
+        if not self.dead:
+            self.dead = True
+            self._control.close()
+            self.kill()
 
 
 class RootProcess:
@@ -335,6 +386,8 @@ class RootProcess:
         self._images: dict[int, ImageProcess] = {}
         self._next = 1
         self._hello: asyncio.Future[bool] = loop.create_future()
+        self.printed = 0
+        """Bytes of diagnostics so far."""
         self._diagnostics = bytearray()
         self._diagnostics_read = -1
         self._process: subprocess.Popen[bytes] | None = None
@@ -342,8 +395,11 @@ class RootProcess:
 
     async def start(self, timeout: float) -> None:
         """Start the process and wait up to `timeout` seconds for its first message. StartError if it does not come."""
-        host_end, child_end = socket.socketpair()
-        self._diagnostics_read, writing = os.pipe()
+        try:
+            host_end, child_end = socket.socketpair()
+            self._diagnostics_read, writing = os.pipe()
+        except OSError as error:
+            raise StartError(f"the process could not be started: {error.strerror}") from None
         os.set_blocking(self._diagnostics_read, False)
         self.loop.add_reader(self._diagnostics_read, self._read_diagnostics)
         arguments = [self._engine, self._library, str(child_end.fileno()), str(os.getpid())]
@@ -362,25 +418,41 @@ class RootProcess:
             )
         except OSError as error:
             host_end.close()
+            self._close_diagnostics()
             raise StartError(f"the process could not be started: {error.strerror}") from None
         finally:
             child_end.close()
             os.close(writing)
         self._control = ControlStream(self.loop, host_end, self._message, self._lost)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._hello), timeout)
+        try:
+            await asyncio.wait([self._hello], timeout=timeout)
+        except asyncio.CancelledError:
+            self.kill()
+            raise
         if self.report is None:
             await self.stop()
             raise StartError(f"the process did not become ready: {self.diagnostics()}".rstrip(": "))
 
+    def kill(self) -> None:
+        """End root at once and with it everything forked from it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._lost()
+
     def fork_image(self) -> ImageProcess:
-        """A new image process. It waits for `load`. StartError if root is gone."""
-        image = ImageProcess(self, self._next)
+        """A new image process. It waits for `load`. GoneError if root is gone, StartError without descriptors."""
+        try:
+            image = ImageProcess(self, self._next)
+        except OSError as error:
+            raise StartError(f"no process could be started: {error.strerror}") from None
         self._next += 1
         self._images[image.number] = image
         if self._control is None or not self._control.send({"type": "image", "image": image.number}, [image.child_end]):
+            image.child_end.close()
             image.exited(None)
-            raise StartError("the root process is gone")
+            self._lost()
+            raise GoneError("the root process is gone")
         return image
 
     def kill_image(self, number: int) -> None:
@@ -388,19 +460,19 @@ class RootProcess:
         if self._control is not None and number in self._images:
             self._control.send({"type": "kill", "image": number})
 
-    def diagnostics(self) -> str:
-        """The last lines root and its images printed."""
-        return self._diagnostics.decode("utf-8", "replace").strip()
+    def diagnostics(self, since: int = 0) -> str:
+        """The last of what root and its images have printed, but nothing before byte `since` (see `printed`)."""
+        self._read_diagnostics()
+        wanted = min(self.printed - since, len(self._diagnostics))
+        return self._diagnostics[len(self._diagnostics) - wanted :].decode("utf-8", "replace").strip()
 
     async def stop(self) -> None:
-        """End root and everything forked from it, and wait until root is reaped."""
+        """End root and everything forked from it, and wait until root is reaped. May be called twice."""
         for image in list(self._images.values()):
             image.unload()
         waiting = [image.gone for image in self._images.values()]
         if waiting and not self.dead:
             await asyncio.wait(waiting, timeout=1.0)
-        if self._control is not None:
-            self._control.close()  # root sees end-of-file and kills its process group
         self._lost()
         process = self._process
         if process is not None:
@@ -428,9 +500,12 @@ class RootProcess:
                 pass
 
     def _lost(self) -> None:
+        """The control stream broke, or we close it: root sees its end and kills its process group, itself included."""
         if self.dead:
             return
         self.dead = True
+        if self._control is not None:
+            self._control.close()
         if not self._hello.done():
             self._hello.set_result(False)
         for image in list(self._images.values()):
@@ -438,16 +513,18 @@ class RootProcess:
         self._images.clear()
 
     def _read_diagnostics(self) -> None:
-        while self._diagnostics_read >= 0:
-            try:
-                data = os.read(self._diagnostics_read, 65_536)
-            except BlockingIOError:
-                return
-            if not data:
-                self._close_diagnostics()
-                return
+        if self._diagnostics_read < 0:
+            return
+        try:
+            data = os.read(self._diagnostics_read, _PIPE_BYTES)
+        except BlockingIOError:
+            return
+        if data:
+            self.printed += len(data)
             self._diagnostics += data
             del self._diagnostics[:-_DIAGNOSTICS_BYTES]
+        else:
+            self._close_diagnostics()
 
     def _close_diagnostics(self) -> None:
         if self._diagnostics_read >= 0:

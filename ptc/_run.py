@@ -4,17 +4,19 @@ Everything that decides is in the machine; this side has the socket, the timers 
 """
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ptc import events
 from ptc._processes import RunProcess, StartError
 from ptc.errors import CallError
 from ptc.limits import Limits
+from ptc.namespaces import Blocking, HostFunction
 from ptc.outcome import ExitStatus, LogEntry, Outcome
 from ptc.protocol import machine as protocol
 from ptc.protocol.machine import HostMachine, Result
@@ -24,11 +26,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ptc")
 
-HostFunction = Callable[[Any], Any]
+T = TypeVar("T")
 
-# A killed process is gone within milliseconds; if its image has not reaped it after this, the image goes too.
-_REAP_S = 2.0
-
+# A spare is made when the run it replaces is over, or after this while for a run that takes longer: forking right at
+# the start would compete with the run for the processor.
+_REPLACE_S = 0.002
 # What a sync host function may give without being looked at any closer: nothing of these is awaitable.
 _PLAIN = frozenset({type(None), bool, int, float, str, list, dict, tuple})
 
@@ -46,6 +48,15 @@ class RunOptions:
     describe_error: Callable[[BaseException], str]
 
 
+@dataclass(slots=True)
+class _Call:
+    """A call that is not answered yet. Of an async function, what it gave and the task that waits for it."""
+
+    started: float
+    result: Awaitable[Any] | None = None
+    task: asyncio.Task[None] | None = None
+
+
 class Run:
     """A run in progress, made by `Image.start`. Await `outcome()`; iterate for its events."""
 
@@ -61,11 +72,14 @@ class Run:
         self._settled: asyncio.Future[Result] = loop.create_future()
         self._ended_at = 0.0
         self._booted_at = 0.0
-        self._calls: dict[int, tuple[float, asyncio.Task[None] | None]] = {}
-        """Unanswered calls by id: when they started, and the task of an async function."""
+        self._calls: dict[int, _Call] = {}
+        self._dropped: list[asyncio.Task[None]] = []
+        """Host functions that were at work when the run ended, cancelled."""
+        self._grace_ends = 0.0
         self._timers: list[asyncio.TimerHandle] = []
+        self._abandoned = False
+        """Our side has ended the run: no host function is called any more, whatever had been accepted."""
         self._fatal: BaseException | None = None
-        self._acquiring: asyncio.Task[RunProcess] | None = None
         self._queues: list[asyncio.Queue[events.Event | None]] = []
         self._task: asyncio.Task[Outcome] | None = None
         self._outcome: Outcome | None = None
@@ -74,9 +88,8 @@ class Run:
 
     def abort(self, reason: str = "aborted") -> None:
         """End the run as `abort` with this reason. No effect once it has ended."""
+        self._abandoned = True
         self._handle(self._machine.abort(reason))
-        if self._acquiring is not None:
-            self._acquiring.cancel()
 
     async def outcome(self) -> Outcome:
         """Wait for the end. Cancelling the wait aborts the run."""
@@ -92,90 +105,116 @@ class Run:
 
     async def __aiter__(self) -> AsyncIterator[events.Event]:
         """The events from now on, up to and with `RunEnded`."""
-        queue: asyncio.Queue[events.Event | None] = asyncio.Queue()
-        self._queues.append(queue)
         if self._outcome is not None:
             return
-        while (event := await queue.get()) is not None:
-            yield event
+        queue: asyncio.Queue[events.Event | None] = asyncio.Queue()
+        self._queues.append(queue)
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+        finally:
+            self._queues.remove(queue)
 
     # --- for the image ---
 
     def begin(self) -> None:
         """Run in a task of its own."""
+        self._image.enter(self)
         self._task = self._loop.create_task(self.execute())
         # A failure nobody waits for must not be reported as a lost exception: it is the waiter's, if there is one.
         self._task.add_done_callback(lambda task: None if task.cancelled() else task.exception())
 
     async def execute(self) -> Outcome:
         """The whole life of the run, in the caller's task."""
-        async with self._image.runtime_slot(self):
-            try:
+        image = self._image
+        image.enter(self)
+        has_slot = False
+        try:
+            has_slot = await self._take_slot()
+            if has_slot:
                 await self._acquire()
-                result = await asyncio.shield(self._settled)
-            except asyncio.CancelledError:
-                await self._cancelled()
-                raise
-            finally:
-                self._stop_timers()
-            await self._drop_calls()
-            if self._fatal is not None:
-                self._finish(result)
-                raise self._fatal
-            return self._finish(result)
+            await asyncio.shield(self._settled)
+            await self._wait_for_dropped()
+        except BaseException as error:
+            self.abort("cancelled" if isinstance(error, asyncio.CancelledError) else "a fault of the runtime")
+            await self._wait_out()
+            raise
+        finally:
+            outcome = self._finish(self._settled.result())
+            if has_slot:
+                image.free_slot()
+            image.leave(self)
+        if self._fatal is not None:
+            raise self._fatal
+        return outcome
+
+    async def _take_slot(self) -> bool:
+        """Wait until fewer than `max_runs` runs are going on. False if the run has settled before."""
+        image = self._image
+        if not image.must_wait():
+            return await image.take_slot()
+        return await self._unless_settled(image.take_slot(), image.free_slot) or False
 
     async def _acquire(self) -> None:
         """Get a process and attach to it; without one the run settles as `worker-exit`."""
-        if self._machine.state == "ending":  # aborted while it waited its turn
-            self._handle(self._machine.exited(None))
+        if self._settled.done():  # aborted before it began
             return
         process = self._image.pop_spare()
         if process is None:
-            self._acquiring = self._loop.create_task(self._image.fork())
             try:
-                process = await self._acquiring
+                process = await self._unless_settled(self._image.fork(), RunProcess.release)
             except StartError as error:
-                self._start_failed(str(error))
+                self._handle(self._machine.start_expired(str(error)))
                 return
-            except asyncio.CancelledError:
-                if self._machine.state in ("ending", "settled"):  # abort() stopped the waiting, not our caller
-                    self._handle(self._machine.exited(None))
-                    return
-                raise
-            finally:
-                self._acquiring = None
+            if process is None:
+                return
         self._process = process
         self._timers.append(self._loop.call_later(self._options.limits.start_timeout, self._start_expired))
         process.attach(self)
 
-    def _start_failed(self, message: str) -> None:
-        self._handle(self._machine.start_expired(message))
-        self._handle(self._machine.exited(None))
+    async def _unless_settled(self, work: Coroutine[Any, Any, T], undo: Callable[[T], object]) -> T | None:
+        """What `work` gives, None if the run settles first. What comes too late, or for nobody, is undone."""
+        task = self._loop.create_task(work)
+        is_wanted = False
+        try:
+            await asyncio.wait((task, self._settled), return_when=asyncio.FIRST_COMPLETED)
+            is_wanted = not self._settled.done()
+        finally:
+            if not is_wanted:
+                task.add_done_callback(
+                    lambda task: undo(task.result()) if not task.cancelled() and task.exception() is None else None
+                )
+                task.cancel()
+        return task.result() if is_wanted else None
 
-    async def _cancelled(self) -> None:
-        """The caller gave up: end the process, then the host functions, before the caller goes on."""
-        if self._acquiring is not None:
-            self._acquiring.cancel()
-            await asyncio.wait([self._acquiring])
-            if not self._acquiring.cancelled() and self._acquiring.exception() is None:
-                self._acquiring.result().release()
-        self._handle(self._machine.abort("cancelled"))
-        if self._process is not None:
-            while not self._settled.done():
-                try:
-                    await asyncio.shield(self._settled)
-                except asyncio.CancelledError:
-                    continue
-        await self._drop_calls()
+    async def _wait_out(self) -> None:
+        """Wait for the end of process and host functions, however often the caller is cancelled meanwhile."""
 
-    async def _drop_calls(self) -> None:
-        """Cancel the host functions still at work and wait for them, `cancel_grace` at most."""
-        tasks = [task for _started, task in self._calls.values() if task is not None]
+        async def end() -> None:
+            await self._settled
+            await self._wait_for_dropped()
+
+        task = self._loop.create_task(end())
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(task)
+
+    async def _wait_for_dropped(self) -> None:
+        """Wait for the cancelled host functions, `cancel_grace` at most."""
+        if self._dropped:
+            await asyncio.wait(self._dropped, timeout=max(0.0, self._grace_ends - self._loop.time()))
+
+    def _drop_calls(self) -> None:
+        """Cancel the host functions still at work."""
+        for call in self._calls.values():
+            if call.task is None:
+                continue
+            call.task.cancel()
+            self._dropped.append(call.task)
+            if inspect.iscoroutine(call.result) and inspect.getcoroutinestate(call.result) == inspect.CORO_CREATED:
+                call.result.close()  # accepted at the very end: never begun, and never to begin
         self._calls.clear()
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=self._options.limits.cancel_grace)
+        self._grace_ends = self._loop.time() + self._options.limits.cancel_grace
 
     def _finish(self, result: Result) -> Outcome:
         image = self._image
@@ -235,8 +274,8 @@ class Run:
                 case protocol.Settled(result):
                     self._ended_at = time.perf_counter()
                     self._stop_timers()
-                    if not self._settled.done():
-                        self._settled.set_result(result)
+                    self._drop_calls()
+                    self._settled.set_result(result)
         self._flush()
 
     def _flush(self) -> None:
@@ -250,23 +289,25 @@ class Run:
         options = self._options
         self._stop_timers()
         self._emit(events.RunStarted())
+        if self._machine.state != "ready":  # an observer has aborted it
+            return
         self._booted_at = time.perf_counter()
         self._handle(self._machine.boot_with(options.boot, options.timeout))
         if options.timeout is not None:
             self._timers.append(self._loop.call_later(options.timeout, self._deadline))
+        self._timers.append(self._loop.call_later(_REPLACE_S, self._image.replenish))
         process = self._process
         if process is not None:
             self._image.memory_watch.watch(process, self._measured)
 
     def _end_process(self) -> None:
         process = self._process
-        if process is None:
-            return
-        if self._machine.state == "settled":
+        if process is None:  # there is none yet, and what comes later will be undone
+            self._handle(self._machine.exited(None))
+        elif self._machine.state == "settled":
             process.release()
-            return
-        process.kill()
-        self._timers.append(self._loop.call_later(_REAP_S, process.image.kill))
+        else:
+            process.kill()
 
     def _stop_timers(self) -> None:
         for timer in self._timers:
@@ -288,15 +329,16 @@ class Run:
     # --- host functions ---
 
     def _call(self, call: protocol.CallRequested) -> None:
-        started = time.perf_counter()
-        self._calls[call.id] = (started, None)
+        pending = self._calls[call.id] = _Call(time.perf_counter())
         self._emit(events.CallStarted(call.id, call.global_, call.name))
+        if self._abandoned:
+            return
         function = self._options.functions[call.global_][call.name]
         try:
-            result = function(call.args)
+            result = _in_thread(function, call.args) if isinstance(function, Blocking) else function(call.args)
             if type(result) not in _PLAIN and inspect.isawaitable(result):
-                task = self._loop.create_task(self._await(call.id, result))
-                self._calls[call.id] = (started, task)
+                pending.result = result
+                pending.task = self._loop.create_task(self._await(call.id, result))
                 return
         except BaseException as error:
             self._failed(call.id, error)
@@ -316,27 +358,24 @@ class Run:
     def _failed(self, call_id: int, error: BaseException) -> None:
         if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
             self._fatal = self._fatal or error
-            self._handle(self._machine.abort("a host function asked the process to end"))
+            self.abort("a host function asked the process to end")
             return
         self._handle(self._machine.reply_error(call_id, self._describe(error)))
 
     def _describe(self, error: BaseException) -> str:
-        if isinstance(error, CallError):
-            text = str(error)
-        elif isinstance(error, asyncio.CancelledError):
-            text = "the host function was cancelled"
-        else:
-            try:
-                text = self._options.describe_error(error)
-            except Exception:
-                _log.exception("describe_error raised")
-                text = ""
+        if isinstance(error, asyncio.CancelledError):
+            return "the host function was cancelled"
+        try:
+            text = str(error) if isinstance(error, CallError) else self._options.describe_error(error)
+        except Exception:
+            _log.exception("an error of a host function could not be described")
+            text = ""
         return text if isinstance(text, str) and text else "the host function failed"
 
     def _replied(self, reply: protocol.Replied) -> None:
-        started, _task = self._calls.pop(reply.id, (self._booted_at, None))
+        call = self._calls.pop(reply.id)
         if self._options.on_event is not None or self._queues:
-            elapsed = time.perf_counter() - started
+            elapsed = time.perf_counter() - call.started
             self._emit(events.CallFinished(reply.id, reply.ok, elapsed, reply.message))
 
     def _logged(self, entry: LogEntry) -> None:
@@ -355,3 +394,19 @@ class Run:
             observer(what)
         except Exception:
             _log.exception("an observer of a run raised")
+
+
+async def _in_thread(function: Blocking, argument: Any) -> Any:
+    """Call a blocking function in a thread."""
+
+    def call() -> tuple[Any, BaseException | None]:
+        # As a value, because a future cannot hold every exception (StopIteration).
+        try:
+            return function(argument), None
+        except BaseException as error:
+            return None, error
+
+    result, error = await asyncio.to_thread(call)
+    if error is not None:
+        raise error
+    return result

@@ -1,18 +1,17 @@
 """`Image`: one program, compiled once, run any number of times, also at the same time."""
 
 import asyncio
-import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from ptc._memory import MemoryWatch
-from ptc._processes import ImageProcess, RunProcess, StartError
-from ptc._run import HostFunction, Run, RunOptions
+from ptc._processes import GoneError, ImageProcess, RunProcess, StartError
+from ptc._run import Run, RunOptions
 from ptc.errors import ClosedError, LoadError, UsageError
 from ptc.events import Event
 from ptc.limits import Limits, check_run_limits, resolve_timeout
-from ptc.namespaces import Namespace
+from ptc.namespaces import HostFunction, Namespace
 from ptc.outcome import UNSET, EngineInfo, ExitStatus, Failure, Isolation, LogEntry, Outcome, Position, Unset
 from ptc.protocol import control
 from ptc.protocol.exits import NativeOutput, classify
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
 
 # Waiting runs of an image nobody uses are given back after this long.
 _IDLE_S = 60.0
-# A spare is made when the run it replaces is over, or after this while for a run that takes longer: forking
-# right at the start would compete with the run for the processor.
-_REPLACE_S = 0.002
+# An unloaded image kills its runs and exits at once; if it has not after this long, it is killed.
+_UNLOAD_S = 1.0
 _RLIMITS = frozenset({"as", "core", "cpu", "fsize", "nofile"})
 
 
@@ -72,7 +70,11 @@ class Image:
         self._loading = asyncio.Lock()
         self._idle: asyncio.TimerHandle | None = None
         self._runs: set[Run] = set()
-        self._closed = False
+        self._nobody = asyncio.Event()
+        """Set while no run is going on."""
+        self._nobody.set()
+        self._closing: asyncio.Future[None] = runtime.loop.create_future()
+        self._unloading: asyncio.Task[None] | None = None
 
     # --- for users ---
 
@@ -110,23 +112,32 @@ class Image:
         return run
 
     async def unload(self) -> None:
-        """End the image's process and its runs. May be called twice."""
-        self._closed = True
+        """End the image's process and its runs, and wait for them. May be called twice."""
+        self._runtime.check_place()
+        if self._unloading is None:
+            self._closing.set_result(None)
+            self._unloading = self._runtime.loop.create_task(self._unload())
+        # The work goes on if our caller is cancelled, or is a host function of one of the runs and ends with it.
+        await asyncio.shield(self._unloading)
+
+    async def _unload(self) -> None:
         self.abort_runs("image unloaded")
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
-        for task in list(self._making):
+        for task in self._making:
             task.cancel()
         if self._making:
             await asyncio.wait(self._making)
         self._release_spares()
-        process, self._process = self._process, None
+        async with self._loading:
+            process, self._process = self._process, None
         if process is not None:
             process.unload()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(process.gone), 1.0)
+            await asyncio.wait([process.gone], timeout=_UNLOAD_S)
             process.kill()
+            await process.gone
+        await self._nobody.wait()
         self._runtime.forget(self)
 
     def _prepare(
@@ -139,7 +150,7 @@ class Image:
         on_log: Callable[[LogEntry], object] | None,
     ) -> Run:
         self._runtime.check_usable()
-        if self._closed:
+        if self._closing.done():
             raise ClosedError("the image has been unloaded")
         if limits is None:
             limits = self.limits
@@ -181,20 +192,29 @@ class Image:
         for run in list(self._runs):
             run.abort(reason)
 
-    @contextlib.asynccontextmanager
-    async def runtime_slot(self, run: Run) -> AsyncIterator[None]:
-        """Wait until fewer than `max_runs` runs are going on; then keep the image's spares up."""
+    def enter(self, run: Run) -> None:
+        """A run begins, if only to wait its turn."""
         self._runs.add(run)
-        try:
-            async with self._runtime.slots:
-                later = self._runtime.loop.call_later(_REPLACE_S, self.replenish)
-                try:
-                    yield
-                finally:
-                    later.cancel()
-                    self.replenish()
-        finally:
-            self._runs.discard(run)
+        self._nobody.clear()
+
+    def leave(self, run: Run) -> None:
+        """A run is over, its host functions included."""
+        self._runs.discard(run)
+        if not self._runs:
+            self._nobody.set()
+
+    def must_wait(self) -> bool:
+        """Whether as many runs are going on as may."""
+        return self._runtime.slots.locked()
+
+    async def take_slot(self) -> bool:
+        """Wait until a run may start. True, for whoever wants to know whether it came so far."""
+        return await self._runtime.slots.acquire()
+
+    def free_slot(self, _taken: bool = True) -> None:
+        """Let another run start, and see to the spares."""
+        self._runtime.slots.release()
+        self.replenish()
 
     def pop_spare(self) -> RunProcess | None:
         """A waiting run that is alive, if there is one."""
@@ -206,21 +226,37 @@ class Image:
         return None
 
     async def fork(self) -> RunProcess:
-        """A new run process, of a reloaded image if the old one is dead. StartError if that fails."""
+        """A run process that has spoken. If its image dies before, or it does, another one is tried once.
+
+        StartError if there is no process; one that died itself comes back dead, for its end tells the reason.
+        """
         for last in (False, True):
-            process = await self._ensure()
             try:
-                return await process.fork(spare=False)
-            except StartError:
+                run = await (await self._ensure()).fork(spare=False)
+            except GoneError:
                 if last:
                     raise
+                continue
+            except (LoadError, UsageError) as error:
+                raise StartError(f"the program could not be loaded again: {error}") from None
+            seconds = self.limits.start_timeout
+            try:
+                if await asyncio.wait_for(asyncio.shield(run.ready), seconds) or last:
+                    return run
+            except BaseException as error:
+                run.release()
+                run.kill()
+                if isinstance(error, TimeoutError):
+                    raise StartError(f"the process did not become ready within {seconds:g} s") from None
+                raise
+            run.release()
         raise AssertionError
 
     # --- spares ---
 
     def replenish(self) -> None:
         """See to it that enough runs wait, and that they are given back when nobody comes."""
-        if self._closed or self._wanted_spares == 0 or self._process is None or self._process.dead:
+        if self._closing.done() or self._wanted_spares == 0 or self._process is None or self._process.dead:
             return
         for _ in range(self._wanted_spares - len(self._spares) - len(self._making)):
             task = self._runtime.loop.create_task(self._make_spare())
@@ -237,7 +273,7 @@ class Image:
         spare = None
         try:
             spare = await process.fork(spare=True)
-            if await asyncio.wait_for(spare.ready, self.limits.start_timeout) and not self._closed:
+            if await asyncio.wait_for(spare.ready, self.limits.start_timeout) and not self._closing.done():
                 self._spares.append(spare)
                 spare = None
         except (StartError, TimeoutError):
@@ -256,38 +292,50 @@ class Image:
     async def load(self) -> None:
         """Compile the program in a process of its own. LoadError if it cannot be; UsageError for a bad setup."""
         try:
-            self._process = await self._load()
+            await self._ensure()
         except StartError as error:
             raise LoadError(Failure("worker-exit", str(error))) from None
         self.replenish()
 
     async def _ensure(self) -> ImageProcess:
+        """The living image process, loaded again if need be. StartError or LoadError if it cannot be."""
         async with self._loading:
+            if self._closing.done():
+                raise ClosedError("the image has been unloaded")
             if self._process is None or self._process.dead:
                 self._release_spares()
                 try:
-                    self._process = await self._load()
-                except LoadError as error:
-                    raise StartError(f"the program could not be loaded again: {error}") from None
+                    process = await self._load()
+                except GoneError:  # root had died unnoticed, or died now
+                    process = await self._load()
+                self._process = process
             return self._process
 
     async def _load(self) -> ImageProcess:
         root = await self._runtime.root()
+        printed = root.printed
         process = root.fork_image()
         process.load(self._message)
+        answers: set[asyncio.Future[Any]] = {process.loaded, process.gone, self._closing}
         try:
-            answers: set[asyncio.Future[Any]] = {process.loaded, process.gone}
             await asyncio.wait(answers, timeout=self.limits.load_timeout, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             process.kill()
             raise
+        if self._closing.done():
+            process.kill()
+            await process.gone
+            raise ClosedError("the image has been unloaded")
         if not process.loaded.done() and not process.gone.done():
             process.kill()
             await process.gone
             seconds = self.limits.load_timeout
             raise LoadError(Failure("timeout", f"the program was not compiled within {seconds:g} seconds"))
         if not process.loaded.done():
-            raise LoadError(_load_failure(await process.gone, self.limits, root.diagnostics()))
+            status = await process.gone
+            if status is None:
+                raise GoneError("the root process is gone")
+            raise LoadError(_load_failure(status, self.limits, root.diagnostics(since=printed)))
         answer = await process.loaded
         if isinstance(answer, control.Refused):
             await process.gone

@@ -8,12 +8,11 @@ from typing import Any, Literal, Self
 
 from ptc._memory import MemoryWatch
 from ptc._processes import RootProcess, engine_library
-from ptc._run import HostFunction
 from ptc.errors import ClosedError, LoadError, UsageError
 from ptc.events import Event
 from ptc.image import Image
 from ptc.limits import Limits
-from ptc.namespaces import Namespace, normalize
+from ptc.namespaces import HostFunction, Namespace, normalize
 from ptc.outcome import UNSET, EngineInfo, LogEntry, Outcome, Unset
 from ptc.typescript import prepare
 
@@ -57,7 +56,7 @@ class Runtime:
         self.max_runs = max_runs
         self.describe_error = describe_error
         self._pid = os.getpid()
-        self._closed = False
+        self._closing: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._root: RootProcess | None = None
         self._images: set[Image] = set()
@@ -120,16 +119,22 @@ class Runtime:
 
     async def aclose(self) -> None:
         """Abort every run, end every process and wait for them. May be called twice."""
-        if self._closed:
-            return
-        self._closed = True
+        self.check_place()
+        if self._closing is None:
+            self._closing = self.loop.create_task(self._close())
+        # The work goes on if our caller is cancelled, or is a host function of one of the runs and ends with it.
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         for image in list(self._images):
             image.abort_runs("runtime closed")
+        if self._root is not None and self._root.report is None:
+            self._root.kill()  # nobody needs it any more to become ready
         for image in list(self._images):
             await image.unload()
-        if self._loop is not None:
-            self.memory_watch.close()
-        root, self._root = self._root, None
+        self.memory_watch.close()
+        async with self._starting:
+            root, self._root = self._root, None
         if root is not None:
             await root.stop()
 
@@ -151,25 +156,33 @@ class Runtime:
             self._starting = asyncio.Lock()
         return self._loop
 
-    def check_usable(self) -> None:
-        """Raise if closed, on another loop, or in a forked copy of the process."""
+    def check_place(self) -> None:
+        """Raise in a forked copy of the process, or on another loop than before."""
         if os.getpid() != self._pid:
             raise ClosedError("this runtime belongs to the process that was forked")
-        if self._closed:
-            raise ClosedError("the runtime has been closed")
         if self.loop is not asyncio.get_running_loop():
             raise UsageError("a runtime belongs to the event loop it was first used on")
+
+    def check_usable(self) -> None:
+        """Raise as `check_place` does, or if closed."""
+        self.check_place()
+        if self._closing is not None:
+            raise ClosedError("the runtime has been closed")
 
     async def root(self) -> RootProcess:
         """The root process, started or started again if need be. StartError if it cannot be."""
         async with self._starting:
+            self.check_usable()
             if self._root is not None and self._root.dead:
                 await self._root.stop()
                 self._root = None
             if self._root is None:
-                root = RootProcess(self.loop, self.engine)
-                await root.start(self.limits.start_timeout)
-                self._root = root
+                self._root = root = RootProcess(self.loop, self.engine)
+                try:
+                    await root.start(self.limits.start_timeout)
+                except BaseException:
+                    self._root = None
+                    raise
             return self._root
 
     def forget(self, image: Image) -> None:
@@ -206,8 +219,10 @@ class Runtime:
         self._images.add(image)
         try:
             await image.load()
-        except BaseException:
+        except BaseException as error:
             await image.unload()
+            if isinstance(error, LoadError):
+                self.check_usable()  # closed meanwhile: then that is the reason
             raise
         return image
 

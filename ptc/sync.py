@@ -1,16 +1,17 @@
 """`SyncRuntime` and `run`: the same runtime without `await`, on a loop thread of its own."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ptc._run import HostFunction
-from ptc.errors import ClosedError
+from ptc.errors import ClosedError, UsageError
 from ptc.events import Event
 from ptc.image import Image
 from ptc.limits import Limits
+from ptc.namespaces import HostFunction
 from ptc.outcome import UNSET, LogEntry, Outcome, Unset
 from ptc.runtime import Namespaces, Runtime
 
@@ -20,7 +21,8 @@ T = TypeVar("T")
 class SyncRuntime:
     """A context manager with the methods of `Runtime`, blocking. Takes the same options.
 
-    Host functions are called on the loop thread. It may be used while another event loop runs in the calling thread.
+    Host functions are called on the loop thread, so they cannot use the same runtime (`ptc.blocking` ones can). It may
+    be used from several threads, also while another event loop runs in them.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -28,6 +30,8 @@ class SyncRuntime:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="ptc-loop", daemon=True)
         self._thread.start()
+        self._pid = os.getpid()
+        self._closing = threading.Lock()
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -48,24 +52,38 @@ class SyncRuntime:
 
     def close(self) -> None:
         """End every process and the thread. May be called twice."""
-        if self._closed:
-            return
-        self.wait(self._runtime.aclose())
-        self._closed = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self._check_thread()
+        with self._closing:
+            if self._closed:
+                return
+            self.wait(self._runtime.aclose())
+            self._closed = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop thread and wait for it; interrupting the wait cancels it."""
-        if self._closed:
-            coroutine.close()
-            raise ClosedError("the runtime has been closed")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
-            return future.result()
+            self._check_thread()
+            if self._closed or os.getpid() != self._pid:
+                raise ClosedError("the runtime has been closed, or belongs to the process that was forked")
+        except BaseException:
+            coroutine.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(_caught(coroutine), self._loop)
+        try:
+            result, error = future.result()
         except BaseException:
             future.cancel()
             raise
+        if error is not None:
+            raise error
+        assert result is not None
+        return result[0]
+
+    def _check_thread(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise UsageError("a host function cannot use its own SyncRuntime; mark it with ptc.blocking")
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -74,6 +92,14 @@ class SyncRuntime:
         finally:
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
+
+
+async def _caught(coroutine: Coroutine[Any, Any, T]) -> tuple[tuple[T] | None, BaseException | None]:
+    """The result or, as a value, what would end the loop thread if it were raised there."""
+    try:
+        return (await coroutine,), None
+    except (KeyboardInterrupt, SystemExit) as error:
+        return None, error
 
 
 class SyncImage:

@@ -17,9 +17,8 @@ def main() -> None:
     sys.modules["ptc"] = package
     from ptc.guest import root
 
-    # The host's process id is there for people who look at a list of processes.
-    engine, library, control = sys.argv[1:4]
-    root.main(engine, library, int(control))
+    engine, library, control, host = sys.argv[1:5]
+    root.main(engine, library, int(control), int(host))
 
 
 if __name__ == "__main__":

@@ -124,7 +124,13 @@ class _Image:
         channel, native = self._control.take_descriptors(2)
         assert self._config is not None
         image = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:  # no process or no memory left on this machine
+            os.close(channel)
+            os.close(native)
+            self._tell_end(number, reaper.End(0, GUEST_FAULT, None, 0.0, 0))
+            return
         if pid == 0:
             waker.disable()
             harden.die_with_parent(image)
@@ -138,10 +144,13 @@ class _Image:
         for end in reaper.reap():
             number = self._runs.pop(end.pid, None)
             if number is not None:
-                self._control.send({
-                    "type": "exited", "run": number, "code": end.code, "signal": end.signal,
-                    "cpuMs": end.cpu_ms, "maxRssKb": end.max_rss_kb,
-                })  # fmt: skip
+                self._tell_end(number, end)
+
+    def _tell_end(self, number: int, end: reaper.End) -> None:
+        self._control.send({
+            "type": "exited", "run": number, "code": end.code, "signal": end.signal,
+            "cpuMs": end.cpu_ms, "maxRssKb": end.max_rss_kb,
+        })  # fmt: skip
 
     def _unload(self) -> int:
         """Kill and reap every run."""

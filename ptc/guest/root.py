@@ -10,8 +10,12 @@ from ptc.guest.control import Control, Message
 from ptc.guest.engine import Engine
 from ptc.guest.quickjs import QuickJS, is_supported
 
+# How often root looks whether its host still lives. The end of the control stream tells it at once, unless a forked
+# copy of the host keeps that stream open.
+_LOOK_MS = 1000
 
-def main(engine_name: str, library: str, control_fd: int) -> None:
+
+def main(engine_name: str, library: str, control_fd: int, host: int) -> None:
     """Serve the host until it is gone. Never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     harden.keep_only(control_fd)
@@ -22,7 +26,7 @@ def main(engine_name: str, library: str, control_fd: int) -> None:
     # From here on no file is read any more, and the heap is what every image starts from.
     harden.freeze_heap()
     try:
-        _Root(Control(3), engine, source, probe).serve()
+        _Root(Control(3), engine, source, probe, host).serve()
     except Exception:
         traceback.print_exc()  # the diagnostics pipe
     _end()
@@ -49,8 +53,9 @@ def _end() -> None:
 
 
 class _Root:
-    def __init__(self, control: Control, engine: Engine, prelude: str, rlimits: list[str]) -> None:
+    def __init__(self, control: Control, engine: Engine, prelude: str, rlimits: list[str], host: int) -> None:
         self._control = control
+        self._host = host
         self._engine = engine
         self._prelude = prelude
         self._rlimits = rlimits
@@ -70,8 +75,8 @@ class _Root:
                 "rlimits": self._rlimits,
             }
         )
-        while True:
-            ready = {fd for fd, _ in poll.poll()}
+        while os.getppid() == self._host:
+            ready = {fd for fd, _ in poll.poll(_LOOK_MS)}
             if waker.fileno() in ready:
                 waker.drain()
                 self._reap()
@@ -87,7 +92,12 @@ class _Root:
         if message["type"] == "image":
             (control_fd,) = self._control.take_descriptors(1)
             root = os.getpid()
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError:  # no process or no memory left on this machine
+                os.close(control_fd)
+                self._control.send({"type": "exited", "image": number, "code": image.GUEST_FAULT, "signal": None})
+                return
             if pid == 0:
                 waker.disable()
                 harden.die_with_parent(root)
