@@ -120,6 +120,7 @@ class Lives(RuleBasedStateMachine):
         """What the first terminal event made of the run: a kind, `eof` or `done`."""
         self.exit_told = False
         self.eof_told = False
+        self.clean = True
         self.calm = 0
         """For so many more steps nothing ends the run on purpose, so that lives get long enough to be interesting."""
 
@@ -150,26 +151,26 @@ class Lives(RuleBasedStateMachine):
     def says_ready(self) -> None:
         expected = self.made.state == "new"
         events = self.made.feed(sent(READY))
-        assert (events == [Ready()]) == expected
+        assert not self.clean or (events == [Ready()]) == expected
         self.happened(events)
 
-    @precondition(lambda self: self.made.state == "running")
+    @precondition(lambda self: self.clean and self.made.state == "running")
     @rule(text=TEXT)
     def logs(self, text: str) -> None:
         events = self.made.feed(sent({"type": "log", "text": text}))
         assert isinstance(events[0], (Logged, KillRequested))
         self.happened(events)
 
-    @precondition(lambda self: self.made.state == "running")
+    @precondition(lambda self: self.clean and self.made.state == "running")
     @rule(name=st.sampled_from(["echo", "search"]))
     def calls(self, name: str) -> None:
         number = len(self.open | self.answered) + 1
         pending = len(self.open)
         events = self.made.feed(sent(call(number, name=name)))
         if number > LIMITS["max_calls"]:
-            assert events == [KillRequested("call-limit")]
+            assert events[0] == KillRequested("call-limit")
         elif pending == LIMITS["max_pending_calls"]:
-            assert events == [KillRequested("protocol")]
+            assert events[0] == KillRequested("protocol")
         else:
             assert events[0] in (CallRequested(number, "tools", name, 1), KillRequested("protocol"))
         self.happened(events)
@@ -177,12 +178,12 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: self.calm == 0)
     @rule(data=BYTES)
     def says_anything(self, data: bytes) -> None:
+        self.clean = False  # part of a frame may be left over, which makes something else of the next one
         self.happened(self.made.feed(data))
 
     @precondition(lambda self: self.calm == 0 and self.made.state == "running")
     @rule(tokens=st.sampled_from([None, [5], ["x" * 60], [[]]]))
     def finishes(self, tokens: object) -> None:
-        # A partial frame may still lie in the reader, so the message may be read as part of it.
         message = {"type": "done", "cpuMs": 1} if tokens is None else {"type": "done", "value": tokens}
         self.happened(self.made.feed(sent(message)))
 
