@@ -3,18 +3,17 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, overload
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, best_match
 
 from jsrun import _threads
 from jsrun._text import cut, quoted
+from jsrun.deep import run_deep
 from jsrun.env import ToolResult
 from jsrun.errors import BeltError, DoorFailure
 from jsrun.function_tools import Arguments, docstring, plain
+from jsrun.schema_checks import check_schema
+from jsrun.schemas import Schema, copy_json
 from jsrun.whitelist import matches
 from ptc.wire import Json
 
@@ -47,19 +46,22 @@ class Tool:
     input_schema: Mapping[str, Json]
     call: ToolFunction
     read_only: bool = False
+    schema: Schema = field(init=False, repr=False, compare=False)
+    """`input_schema`, ready to check arguments."""
 
     def __post_init__(self) -> None:
         name = self.name.strip()
         if not name:
             raise BeltError("A tool needs a name that is not blank.")
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "input_schema", deepcopy(dict(self.input_schema)))
-        if self.input_schema.get("type", "object") != "object":
-            raise BeltError(f'The input schema of the tool {quoted(name)} must have the type "object".')
-        try:
-            Draft202012Validator.check_schema(dict(self.input_schema))
-        except SchemaError as error:
-            raise BeltError(f"The input schema of the tool {quoted(name)} is not valid: {cut(error.message)}") from None
+        raw = dict(self.input_schema)
+        problems = check_schema(raw)
+        if problems:
+            raise BeltError(
+                f"The input schema of the tool {quoted(name)} is not valid: {problems[0].message} {problems[0].hint}"
+            )
+        object.__setattr__(self, "input_schema", run_deep(lambda: copy_json(raw)))
+        object.__setattr__(self, "schema", Schema(self.input_schema))
 
     @property
     def spec(self) -> ToolSpec:
@@ -109,7 +111,9 @@ class Belt:
         item = self.get(name)
         if item is None:
             raise DoorFailure(f"There is no tool {quoted(name.strip())} on the belt{self._others()}.")
-        _check(item.input_schema, args)
+        problems = await item.schema.problems(args, "args")
+        if problems:
+            raise DoorFailure(cut(" ".join(problems)))
         answer = await _threads.call(item.call, args)
         if isinstance(answer, ToolResult):
             return answer
@@ -126,15 +130,20 @@ class Belt:
 
     @classmethod
     def mcp(
-        cls, command: str | Sequence[str] | None = None, url: str | None = None, prefix: str = ""
+        cls,
+        command: str | Sequence[str] | None = None,
+        url: str | None = None,
+        prefix: str = "",
+        env: Mapping[str, str] | None = None,
     ) -> "AbstractAsyncContextManager[Belt]":
         """The tools of an MCP server, started by `command` or reached at `url`, as long as the `async with` lasts.
 
-        `prefix` is put before each name. BeltError if the extra `jsrun[mcp]` is missing or the server does not answer.
+        `prefix` is put before each name, `env` added to the few variables a started server gets. BeltError if the extra
+        `jsrun[mcp]` is missing or the server does not answer.
         """
         from jsrun.mcp_tools import mcp_belt  # needs an optional package
 
-        return mcp_belt(command=command, url=url, prefix=prefix)
+        return mcp_belt(command=command, url=url, prefix=prefix, env=env)
 
     def _others(self) -> str:
         return f", only: {', '.join(self.names())}" if self._tools else ""
@@ -175,10 +184,3 @@ def tool(
         )
 
     return make if function is None else make(function)
-
-
-def _check(schema: Mapping[str, Json], args: dict[str, Json]) -> None:
-    error = best_match(Draft202012Validator(dict(schema)).iter_errors(args))
-    if error is not None:
-        path = "args" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-        raise DoorFailure(cut(f"{path}: {error.message}"))

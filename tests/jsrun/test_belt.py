@@ -122,15 +122,15 @@ async def test_an_unknown_tool_is_a_door_failure_that_lists_the_others() -> None
 
 
 @pytest.mark.parametrize(
-    ("args", "path"),
+    ("args", "start"),
     [
-        ({"items": [{"n": 1}, {"n": "x"}]}, "args.items[1].n"),
-        ({"items": "x"}, "args.items"),
-        ({}, "args"),
-        ({"items": [], "more": 1}, "args"),
+        ({"items": [{"n": 1}, {"n": "x"}]}, "args.items[1].n:"),
+        ({"items": "x"}, "args.items:"),
+        ({}, "The args misses `items`"),
+        ({"items": [], "more": 1}, "args:"),
     ],
 )
-async def test_arguments_that_do_not_fit_never_reach_the_tool(args: dict[str, Json], path: str) -> None:
+async def test_arguments_that_do_not_fit_never_reach_the_tool(args: dict[str, Json], start: str) -> None:
     """JSR-119 (arguments): refused by path before the call, whoever made the tool."""
     calls: list[object] = []
     item: Json = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -142,7 +142,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool(args: dict[str, Js
     }
     with pytest.raises(DoorFailure) as caught:
         await Belt([Tool("t", "", schema, recorded(calls))]).call("t", args)
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(start)
     assert calls == []
 
 
@@ -273,20 +273,20 @@ def test_functions_that_cannot_be_described_are_refused_at_definition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "path"),
+    ("args", "start"),
     [
-        ({}, "args"),
-        ({"point": {"x": "1"}}, "args.point.x"),
-        ({"point": {}}, "args.point"),
-        ({"point": {"x": 1}, "count": "2"}, "args.count"),
-        ({"point": {"x": 1}, "count": 11}, "args.count"),
-        ({"point": {"x": 1}, "other": 1}, "args"),
-        ({"point": {"x": 1}, "even": 3}, "args.even"),
-        ({"point": {"x": 1}, "day": "yesterday"}, "args.day"),
-        ({"point": {"x": 1}, "colour": "green"}, "args.colour"),
+        ({}, "The args misses `point`"),
+        ({"point": {"x": "1"}}, "args.point.x:"),
+        ({"point": {}}, "args.point:"),
+        ({"point": {"x": 1}, "count": "2"}, "args.count:"),
+        ({"point": {"x": 1}, "count": 11}, "args.count:"),
+        ({"point": {"x": 1}, "other": 1}, "args:"),
+        ({"point": {"x": 1}, "even": 3}, "args.even:"),
+        ({"point": {"x": 1}, "day": "yesterday"}, "args.day:"),
+        ({"point": {"x": 1}, "colour": "green"}, "args.colour:"),
     ],
 )
-async def test_bad_arguments_never_reach_a_function(args: dict[str, Json], path: str) -> None:
+async def test_bad_arguments_never_reach_a_function(args: dict[str, Json], start: str) -> None:
     """JSR-119 (arguments): also those only Python's types refuse."""
     reached = []
 
@@ -307,7 +307,7 @@ async def test_bad_arguments_never_reach_a_function(args: dict[str, Json], path:
 
     with pytest.raises(DoorFailure) as caught:
         await Belt([place]).call("place", args)
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(start)
     assert reached == []
     await Belt([place]).call("place", {"point": {"x": 1}, "count": 2.0})
     assert reached == [Point(x=1)]
