@@ -7,7 +7,7 @@ const LOG_ENVELOPE_BYTES = 64; // of a log frame around its text, at most
 const DONE_ENVELOPE_BYTES = 160; // of a done frame around message and stack, at most
 const BEGIN_BYTES = 2;
 
-const output = { __proto__: null, open: false, used: BEGIN_BYTES, entries: 0 };
+const output = { __proto__: null, open: false, drops: false, used: BEGIN_BYTES, entries: 0 };
 
 function endProcess(code) {
   output.open = false;
@@ -65,7 +65,7 @@ function makeConsole() {
 // The ending of a body, measured when it settles: {size, text} of a value, or {message, kind, frames} of an error.
 function valueEnding(value) {
   if (value === undefined) return { __proto__: null, size: 0, text: "" };
-  const text = encode(value, "value", false, Infinity);
+  const text = encode(value, "value", output.drops, Infinity);
   if (text === "") return { __proto__: null, message: refusal, kind: "invalid-output", frames: newList() };
   return { __proto__: null, size: jsonSize(text), text };
 }

@@ -58,9 +58,8 @@ function runSetup(source, namespaces, parameters, inputName) {
     onStart(run) {
       program.onStart[program.onStart.length] = run;
     },
-    // "" for a value that can cross, else `PATH: REASON`, so that a setup with values of its own shape words it alike.
-    refusal(value, root) {
-      return admit(value, root, newList());
+    dropUndefined() {
+      output.drops = true; // object properties that are undefined are left out of the program's value too
     },
   };
   let extra;
