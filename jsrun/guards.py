@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
 
 from jsrun._text import compact_json, cut, quoted
 from jsrun._threads import call
 from jsrun.env import Answer
 from jsrun.look import Look
+from jsrun.manifest import Guard
 from ptc.outcome import UNSET
 from ptc.wire import Json
 
@@ -17,25 +17,6 @@ SENTENCE = "Not taking the quick way: "
 _YES = frozenset({"y", "yes", "true", "ok"})
 # What models put around a one-word answer.
 _AROUND = ".!\"'`"
-
-
-class GuardSpec(Protocol):
-    """What is read of a manifest's guard; a text the kind does not need is blank or None."""
-
-    @property
-    def kind(self) -> Literal["file", "tool", "field", "judgement"]: ...
-    @property
-    def file(self) -> str | None: ...
-    @property
-    def tool(self) -> str | None: ...
-    @property
-    def field(self) -> str | None: ...
-    @property
-    def pattern(self) -> str | None: ...
-    @property
-    def question(self) -> str | None: ...
-    @property
-    def because(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +32,7 @@ class GuardFailure:
 Judge = Callable[[str], Awaitable[Answer | None]]
 
 
-async def check_guards(
-    guards: Sequence[GuardSpec], input: Json, look: Look | None, judge: Judge
-) -> GuardFailure | None:
+async def check_guards(guards: Sequence[Guard], input: Json, look: Look | None, judge: Judge) -> GuardFailure | None:
     """The first guard that does not pass, or None to go ahead.
 
     Free guards come first, in manifest order, then the judgement; after a failure nothing more is asked. A look that
@@ -72,7 +51,7 @@ async def check_guards(
     return None
 
 
-def sentence(guard: GuardSpec) -> str:
+def sentence(guard: Guard) -> str:
     """Why the quick way is not taken: the author's words, else the fact."""
     return cut(SENTENCE + ((guard.because or "").strip() or _fact(guard)))
 
@@ -101,7 +80,7 @@ def field_mentions(input: Json, field: str, pattern: str) -> bool:
     return pattern.casefold() in text.casefold()
 
 
-async def _passes(guard: GuardSpec, input: Json, look: Look | None) -> bool:
+async def _passes(guard: Guard, input: Json, look: Look | None) -> bool:
     if guard.kind == "field":
         return field_mentions(input, guard.field or "", guard.pattern or "")
     if look is None:
@@ -114,7 +93,7 @@ async def _passes(guard: GuardSpec, input: Json, look: Look | None) -> bool:
         return False
 
 
-def _fact(guard: GuardSpec) -> str:
+def _fact(guard: Guard) -> str:
     if guard.kind == "file":
         return f"{quoted(guard.file or '')} is not there"
     if guard.kind == "tool":

@@ -2,34 +2,21 @@
 
 import asyncio
 import threading
-from dataclasses import dataclass
-from typing import Literal
 
 import pytest
 
 from jsrun.env import Answer
 from jsrun.guards import check_guards, field_mentions, is_yes
 from jsrun.look import Look
+from jsrun.manifest import Guard
 from jsrun.spend import Spend
 from jsrun.testing import FakeLook
 from ptc.wire import Json
 
-
-@dataclass(frozen=True)
-class Guard:
-    kind: Literal["file", "tool", "field", "judgement"]
-    file: str = ""
-    tool: str = ""
-    field: str = ""
-    pattern: str = ""
-    question: str = ""
-    because: str = ""
-
-
-FILE = Guard("file", file="docs/a.md")
-TOOL = Guard("tool", tool="grep")
-FIELD = Guard("field", field="topic", pattern="sql")
-JUDGEMENT = Guard("judgement", question="Is this about billing?")
+FILE = Guard(kind="file", file="docs/a.md")
+TOOL = Guard(kind="tool", tool="grep")
+FIELD = Guard(kind="field", field="topic", pattern="sql")
+JUDGEMENT = Guard(kind="judgement", question="Is this about billing?")
 
 
 class Judge:
@@ -56,7 +43,7 @@ async def test_no_guards_means_go() -> None:
 
 async def test_a_missing_file_falls_back_in_the_authors_words() -> None:
     """JSR-072"""
-    said = await check(Guard("file", file="a", because="  The docs are not checked out. "), look=FakeLook())
+    said = await check(Guard(kind="file", file="a", because="  The docs are not checked out. "), look=FakeLook())
     assert said == "Not taking the quick way: The docs are not checked out."
 
 
@@ -67,7 +54,7 @@ async def test_a_missing_file_falls_back_in_the_authors_words() -> None:
         (TOOL, 'Not taking the quick way: the tool "grep" is not available'),
         (FIELD, 'Not taking the quick way: "topic" does not mention "sql"'),
         (JUDGEMENT, 'Not taking the quick way: "Is this about billing?" was not answered with yes'),
-        (Guard("file", file="a", because=" \n"), 'Not taking the quick way: "a" is not there'),
+        (Guard(kind="file", file="a", because=" \n"), 'Not taking the quick way: "a" is not there'),
     ],
 )
 async def test_without_because_the_fact_is_named(guard: Guard, sentence: str) -> None:
@@ -79,7 +66,7 @@ async def test_without_because_the_fact_is_named(guard: Guard, sentence: str) ->
 
 async def test_a_very_long_reason_is_cut_and_marked() -> None:
     """JSR-072"""
-    said = await check(Guard("file", file="a", because="x" * 5_000), look=FakeLook())
+    said = await check(Guard(kind="file", file="a", because="x" * 5_000), look=FakeLook())
     assert len(said) < 2_100 and said.endswith("more characters)")
 
 
@@ -181,7 +168,7 @@ async def test_nobody_could_tell_is_not_passed(look: Look | None) -> None:
 
 async def test_plain_and_async_looks_agree() -> None:
     """JSR-074"""
-    other = Guard("file", file="docs/b.md")
+    other = Guard(kind="file", file="docs/b.md")
     for look in (AsyncLook(), FakeLook(files=["docs/a.md"], tools=["grep"])):
         assert await check(FILE, TOOL, look=look) == ""
         assert await check(other, look=look) == 'Not taking the quick way: "docs/b.md" is not there'
@@ -204,7 +191,7 @@ async def test_nothing_is_looked_at_after_the_first_failure() -> None:
             seen.append(path)
             return path == "1"
 
-    guards = [Guard("file", file=name) for name in ("1", "2", "3")]
+    guards = [Guard(kind="file", file=name) for name in ("1", "2", "3")]
     assert '"2" is not there' in await check(*guards, look=Recorder())
     assert seen == ["1", "2"]
 
@@ -212,7 +199,7 @@ async def test_nothing_is_looked_at_after_the_first_failure() -> None:
 async def test_the_judgement_is_asked_once_after_the_free_checks() -> None:
     """JSR-076"""
     judge = Judge(Answer(text="Yes.", spend=Spend("m", 1, 5, 1)))
-    assert await check(Guard("judgement", question=" Really? "), TOOL, look=AsyncLook(), judge=judge) == ""
+    assert await check(Guard(kind="judgement", question=" Really? "), TOOL, look=AsyncLook(), judge=judge) == ""
     assert judge.asked == ["Really?"]
 
 
