@@ -11,11 +11,11 @@ from tests.ptc.prelude_harness import TYPED_TOOLS, Guest, error_of, logs_of, run
 GLOBALS = re.findall(
     r"\w+",
     """
-    Object Function Array String Number Boolean Symbol BigInt Math JSON Reflect Proxy Promise RegExp Date Map Set WeakMap
-    WeakSet Iterator ArrayBuffer DataView Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array Int32Array
-    Uint32Array Float32Array Float64Array BigInt64Array BigUint64Array Error AggregateError EvalError RangeError
-    ReferenceError SyntaxError TypeError URIError globalThis undefined NaN Infinity eval isFinite isNaN parseFloat
-    parseInt decodeURI decodeURIComponent encodeURI encodeURIComponent queueMicrotask performance console
+    Object Function Array String Number Boolean Symbol BigInt Math JSON Reflect Proxy Promise RegExp Date Map Set
+    WeakMap WeakSet Iterator ArrayBuffer DataView Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array
+    Int32Array Uint32Array Float32Array Float64Array BigInt64Array BigUint64Array Error AggregateError EvalError
+    RangeError ReferenceError SyntaxError TypeError URIError globalThis undefined NaN Infinity eval isFinite isNaN
+    parseFloat parseInt decodeURI decodeURIComponent encodeURI encodeURIComponent queueMicrotask performance console
     """,
 )
 

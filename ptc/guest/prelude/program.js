@@ -98,7 +98,7 @@ function compile(code, names, isAsync) {
   const source =
     "(" + (isAsync ? "async " : "") + "function (" + parameters + ") { 'use strict'; " + label + ": {" +
     stringRepeat("\n", BASE_LINE) + code + "\n break " + label + "; } })";
-  shown.lines = countLines(code);
+  showProgram(code);
   try {
     program.run = evaluateGlobally(source);
     return { __proto__: null };
@@ -106,12 +106,6 @@ function compile(code, names, isAsync) {
     if (isOutOfMemory(thrown)) throw thrown;
     return { __proto__: null, problem: syntaxProblem(thrown, code) };
   }
-}
-
-function countLines(text) {
-  let lines = 1;
-  for (let at = stringIndexOf(text, "\n", 0); at >= 0; at = stringIndexOf(text, "\n", at + 1)) lines += 1;
-  return lines;
 }
 
 const SYNTAX_PLACE = /^ *at <input>:(\d{1,9})(?::(\d{1,9}))?/;
@@ -153,15 +147,6 @@ function trimmedEnd(text) {
   let end = text.length;
   while (end > 0 && charCodeAt(text, end - 1) <= 32) end -= 1;
   return end;
-}
-
-function lineOf(text, line) {
-  let start = 0;
-  for (let i = 1; i < line; i++) start = stringIndexOf(text, "\n", start) + 1;
-  let end = stringIndexOf(text, "\n", start);
-  if (end < 0) end = text.length;
-  if (end > start && charCodeAt(text, end - 1) === 13) end -= 1; // a CRLF text
-  return stringSlice(text, start, end);
 }
 
 function setLimits(given) {

@@ -8,7 +8,26 @@ const MAX_FRAMES = 20;
 const ENGINE_FRAMES = 50; // frames the engine collects: native ones and ours lie between those of the program
 const FRAME_NAME_CHARS = 200; // a function's name is the program's to choose
 
-const shown = { __proto__: null, name: "program.js", lines: 0 }; // the program, as frames name it
+// The program as frames name it, and its text if a column in it need not be what the engine says.
+const shown = { __proto__: null, name: "program.js", lines: 0, code: "" };
+
+function showProgram(code) {
+  shown.lines = countLines(code);
+  shown.code = runEnd(ASCII_RUN, code, 0) === code.length ? "" : code;
+}
+
+// Frames of running code count columns in bytes of UTF-8 (those of syntax errors do not).
+function codePointColumn(line, column) {
+  if (shown.code === "") return column;
+  const text = lineOf(shown.code, line);
+  let bytes = 1;
+  let result = 1;
+  for (let at = 0; at < text.length && bytes < column; at = move(text, at, 1), result++) {
+    const code = charCodeAt(text, at);
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : wholeEnd(text, at + 1) === at ? 4 : 3;
+  }
+  return result;
+}
 
 const engineStackProperty = getOwnPropertyDescriptor(ErrorPrototype, "stack");
 const readEngineStack =
@@ -40,7 +59,7 @@ function programFrames(error) {
     const line = toNumber(match[2]) - BASE_LINE;
     if (line < 1 || line > shown.lines) continue;
     const name = match[1] === undefined || match[1] === "<anonymous>" || match[1] === "<eval>" ? "" : match[1];
-    const column = match[3] === undefined ? 1 : toNumber(match[3]);
+    const column = match[3] === undefined ? 1 : codePointColumn(line, toNumber(match[3]));
     frames[count++] = { __proto__: null, name, line, column: column < 1 ? 1 : column };
   }
   return frames;

@@ -93,6 +93,21 @@ function codePoints(text) {
   return count;
 }
 
+function countLines(text) {
+  let lines = 1;
+  for (let at = stringIndexOf(text, "\n", 0); at >= 0; at = stringIndexOf(text, "\n", at + 1)) lines += 1;
+  return lines;
+}
+
+function lineOf(text, line) {
+  let start = 0;
+  for (let i = 1; i < line; i++) start = stringIndexOf(text, "\n", start) + 1;
+  let end = stringIndexOf(text, "\n", start);
+  if (end < 0) end = text.length;
+  if (end > start && charCodeAt(text, end - 1) === 13) end -= 1; // a CRLF text
+  return stringSlice(text, start, end);
+}
+
 const cutMark = (omitted) => "… [+" + omitted + " characters]";
 
 // The head of a text and the mark of what is missing, if it is longer than `limit` UTF-16 units.
@@ -102,6 +117,8 @@ function cutText(text, limit) {
   return stringSlice(text, 0, end) + cutMark(text.length - end);
 }
 
+const MARK_BYTES = 40; // of a mark in ASCII JSON, at most
+
 // The longest cut of a text (about) whose ASCII JSON has at most `bytes` bytes; at least its mark.
 function cutToBytes(text, bytes) {
   let shown = text;
@@ -109,8 +126,8 @@ function cutToBytes(text, bytes) {
   for (;;) {
     const size = quote(shown).length;
     if (size <= bytes || keep === 0) return shown;
-    keep = floor((keep * bytes) / (size + 1)) - 32; // 32: about the mark
-    if (keep < 0) keep = 0;
+    const estimate = floor((keep * (bytes - MARK_BYTES)) / size);
+    keep = estimate < 0 ? 0 : estimate < keep ? estimate : keep - 1;
     shown = cutText(text, keep);
   }
 }
