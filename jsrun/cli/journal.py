@@ -1,0 +1,206 @@
+"""`jsrun journal list | show | export`: reading the journal of past runs."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from jsrun.cli.output import Refusal, print_json, printable
+from jsrun.diagnostics import nearest
+from jsrun.errors import JournalError
+from jsrun.journal import EntryRow, RunRecord, RunRow, export_rows
+from jsrun.sqlite_journal import SqliteJournal
+
+DEFAULT_JOURNAL = Path(".jsrun") / "journal.db"
+
+# Of a value or message in the overview of a run; the export has it whole.
+_SHOWN_CHARACTERS = 100
+
+app = typer.Typer(help="Read the journal of past runs.", no_args_is_help=True)
+
+JournalOption = Annotated[Path, typer.Option("--journal", metavar="FILE", help="The journal's file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help='A run\'s id, the beginning of one, or "last" for the newest.')
+]
+
+
+@app.command("list")
+def list_runs(
+    journal: JournalOption = DEFAULT_JOURNAL,
+    as_json: JsonOption = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many runs at most, the newest first.")] = 50,
+) -> int:
+    """List runs, the newest first."""
+    rows = asyncio.run(_runs(journal))
+    if as_json:
+        print_json({"runs": [run_json(row) for row in rows[:limit]], "total": len(rows)})
+        return 0
+    if not rows:
+        print(f"{journal} holds no runs")
+        return 0
+    table = Table(box=None, pad_edge=False)
+    for column in ("run", "name", "ending", "started"):
+        table.add_column(column, no_wrap=True)
+    for row in rows[:limit]:
+        table.add_row(row.run_id, printable(row.name), _ending(row), row.started_at)
+    _console().print(table)
+    if len(rows) > limit:
+        print(f"… and {len(rows) - limit} older ones; see --limit")
+    return 0
+
+
+@app.command("show")
+def show(run: RunArgument = "last", journal: JournalOption = DEFAULT_JOURNAL, as_json: JsonOption = False) -> int:
+    """Show one run: how it ended, and every door call."""
+    record = asyncio.run(_read(journal, run))
+    if as_json:
+        entries = [json.loads(line) for line in export_rows(record)]
+        print_json({"run": run_json(record.run), "entries": entries, "spend": record.spend().to_json()})
+        return 0
+    row = record.run
+    print(f"run      {row.run_id}")
+    print(f"bundle   {printable(row.name)} {row.bundle_hash}")
+    print(f"engine   {printable(row.engine)}, {row.form}")
+    print(f"started  {row.started_at}, attempt {row.attempt}")
+    print(f"ending   {_ending(row)}{_sentence(row)}")
+    spend = record.spend()
+    if spend.reported():
+        cost = f", ${spend.cost_usd:.4f}" if spend.cost_usd else ""
+        print(f"spend    {spend.input} tokens in, {spend.output} out{cost}")
+    print(f"input    {_short(row.input)}")
+    table = Table(box=None, pad_edge=False)
+    for column in ("#", "door", "ref", "state", "ms", "answer"):
+        table.add_column(column, justify="right" if column in ("#", "ms") else "left", no_wrap=column != "answer")
+    for entry in record.current():
+        elapsed = f"{entry.elapsed_ms:.1f}" if entry.elapsed_ms is not None else ""
+        table.add_row(str(entry.seq), entry.call, _short(entry.ref), entry.state, elapsed, _answer(entry))
+    _console().print(table)
+    return 0
+
+
+@app.command("export")
+def export(
+    run: RunArgument,
+    journal: JournalOption = DEFAULT_JOURNAL,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of JSON Lines.")] = False,
+) -> int:
+    """Export a run's door calls as JSON Lines."""
+    record = asyncio.run(_read(journal, run))
+    lines = list(export_rows(record))
+    if as_json:
+        text = json.dumps([json.loads(line) for line in lines], indent=2) + "\n"
+    else:
+        text = "".join(line + "\n" for line in lines)
+    if output is None:
+        sys.stdout.write(text)
+        return 0
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise Refusal(f'"{output}" is there already. Remove it first, or choose another file.') from None
+    except OSError as error:
+        raise Refusal(f'"{output}" cannot be written: {error.strerror}.') from None
+    print(f"wrote {len(lines)} calls to {output}", file=sys.stderr)
+    return 0
+
+
+def run_json(row: RunRow) -> dict[str, object]:
+    """A run's row as a JSON object, its JSON columns as values."""
+    return {
+        "run_id": row.run_id,
+        "parent_run_id": row.parent_run_id,
+        "name": row.name,
+        "bundle_hash": row.bundle_hash,
+        "program_hash": row.program_hash,
+        "engine": row.engine,
+        "form": row.form,
+        "input": json.loads(row.input),
+        "started_at": row.started_at,
+        "attempt": row.attempt,
+        "status": row.status,
+        "reason": row.reason,
+        "result": None if row.result is None else json.loads(row.result),
+        "ended_at": row.ended_at,
+    }
+
+
+async def _runs(path: Path) -> list[RunRow]:
+    _check_there(path)
+    try:
+        async with SqliteJournal(path) as journal:
+            return list(await journal.runs())
+    except JournalError as error:
+        raise Refusal.of(error) from None
+
+
+async def _read(path: Path, wanted: str) -> RunRecord:
+    rows = await _runs(path)
+    run_id = _choose(rows, wanted, path)
+    try:
+        async with SqliteJournal(path) as journal:
+            return await journal.read(run_id)
+    except JournalError as error:
+        raise Refusal.of(error) from None
+
+
+def _choose(rows: list[RunRow], wanted: str, path: Path) -> str:
+    ids = [row.run_id for row in rows]
+    if not ids:
+        raise Refusal(f"{path} holds no runs.", code="not-found")
+    if wanted == "last":
+        return ids[0]
+    matching = [run_id for run_id in ids if run_id.startswith(wanted.upper())]
+    if wanted in ids:
+        return wanted
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise Refusal(
+            f'"{wanted}" is the beginning of {len(matching)} runs: {", ".join(matching[:5])}. Write more of it.'
+        )
+    near = nearest(wanted.upper(), ids)
+    hint = f'Did you mean "{near}"?' if near else f'The newest is "{ids[0]}"; "jsrun journal list" shows more.'
+    raise Refusal(f'There is no run "{wanted}" in {path}. {hint}', code="not-found")
+
+
+def _check_there(path: Path) -> None:
+    if not path.exists():
+        raise Refusal(
+            f'There is no journal "{path}". A first "jsrun run" makes it; --journal names another.', code="not-found"
+        )
+
+
+def _ending(row: RunRow) -> str:
+    if row.status is None:
+        return "no ending"
+    return row.status if row.reason is None else f"{row.status}: {row.reason}"
+
+
+def _sentence(row: RunRow) -> str:
+    if row.result is None:
+        return ""
+    result = json.loads(row.result)
+    text = (result.get("incomplete") or result.get("fell_back") or "") if isinstance(result, dict) else ""
+    return f" ({_short(text)})" if isinstance(text, str) and text else ""
+
+
+def _answer(entry: EntryRow) -> str:
+    return _short(entry.err or entry.output or entry.note or "")
+
+
+def _short(text: str) -> str:
+    line = printable(text).replace("\n", " ")
+    return line if len(line) <= _SHOWN_CHARACTERS else line[: _SHOWN_CHARACTERS - 1] + "…"
+
+
+def _console() -> Console:
+    # A pipe has no width; what is cut there would be lost to whoever reads it.
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 1000)

@@ -1,0 +1,267 @@
+"""`jsrun run`: one run of one bundle."""
+
+import asyncio
+import contextlib
+import importlib
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jsrun import strictjson
+from jsrun.belt import Belt, Tool, tool
+from jsrun.bundle import Bundle
+from jsrun.cli.finding import load_bundle
+from jsrun.cli.journal import DEFAULT_JOURNAL
+from jsrun.cli.output import Refusal, print_json, print_problem
+from jsrun.cli.progress import Progress, Quiet, progress
+from jsrun.env import Env
+from jsrun.errors import BeltError, JsrunError
+from jsrun.fuel import Fuel
+from jsrun.local_env import LocalEnv
+from jsrun.look import WorkspaceLook
+from jsrun.memory import FileMemory
+from jsrun.result import RunResult
+from jsrun.runner import Runner
+from jsrun.sqlite_journal import SqliteJournal
+from jsrun.units import parse_duration, parse_size, parse_whole
+
+# One frame of `ptc` and the spec's bound on an input; nothing longer is read.
+_MAX_INPUT_BYTES = 8 * 1024 * 1024
+_EXIT_CODES = {"finished": 0, "incomplete": 2, "fell_back": 3}
+_DOOR_METHODS = ("ai", "tool", "ask", "remember", "recall", "log")
+
+
+def command(
+    bundle: Annotated[str, typer.Argument(metavar="PATH", help="The bundle's directory.")],
+    input: Annotated[
+        str, typer.Option("--input", metavar="JSON|@FILE|-", help='The input: JSON, "@FILE", or "-" for stdin.')
+    ] = "{}",
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help='"PROVIDER:NAME", or offline "script:FILE" or "echo:".'),
+    ] = None,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option("--tool", metavar="MODULE:FUNCTION", help="A Python function as a tool; may be repeated."),
+    ] = None,
+    workspace: Annotated[
+        Path, typer.Option("--workspace", metavar="DIR", help="What the tools read, list and search may see.")
+    ] = Path(),
+    env: Annotated[
+        str | None, typer.Option("--env", metavar="MODULE:FACTORY", help="Your own Env instead of the local one.")
+    ] = None,
+    journal: Annotated[
+        Path, typer.Option("--journal", metavar="FILE", help="Where the run is recorded.")
+    ] = DEFAULT_JOURNAL,
+    fuel: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fuel",
+            metavar="KEY=VALUE",
+            help="A limit, such as steps=50, tokens=9000, wall=30s; may be repeated.",
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as one JSON document.")] = False,
+) -> int:
+    """Run a bundle once. Exit 0 finished, 1 could not happen, 2 incomplete, 3 fell back."""
+    loaded, _path = load_bundle(bundle)
+    value = read_input(input)
+    limits = read_fuel(fuel or [])
+    if not workspace.is_dir():
+        raise Refusal(f'--workspace: there is no directory "{workspace}".', code="not-found")
+    belt = _belt(workspace, tools or [])
+    chosen = _env(env, model, belt, loaded)
+    with progress(loaded.manifest.name, quiet=quiet or as_json) as watch:
+        try:
+            result = asyncio.run(_run(loaded, value, chosen, limits, WorkspaceLook(workspace, belt), journal, watch))
+        except JsrunError as error:
+            raise Refusal.of(error) from None
+    return show(result, as_json=as_json)
+
+
+def show(result: RunResult, *, as_json: bool) -> int:
+    """Print how a run ended and return the exit code."""
+    if as_json:
+        print_json(result.to_json())
+    elif result.finished():
+        print_json(result.output)
+    if not as_json and result.sentence:
+        print_problem(f"{result.status.replace('_', ' ')} ({result.reason}): {result.sentence}")
+        for entry in result.logs[-10:]:
+            if entry.level in ("warn", "error"):
+                print_problem(f"  {entry.level}: {entry.text}")
+    return _EXIT_CODES[result.status]
+
+
+async def _run(
+    bundle: Bundle,
+    value: object,
+    env: Env,
+    fuel: Fuel,
+    look: WorkspaceLook,
+    journal_path: Path,
+    watch: Progress | Quiet,
+) -> RunResult:
+    async with Runner(bundle) as runner:
+        await runner.compile()
+        # Only now, when nothing stands in the way of the run: a refused bundle leaves no file behind.
+        if journal_path == DEFAULT_JOURNAL:
+            journal_path.parent.mkdir(mode=0o700, exist_ok=True)
+        async with SqliteJournal(journal_path) as journal:
+            run = runner.start(value, env, fuel=fuel, look=look, journal=journal, on_event=watch)
+            with _interrupt_cancels(run.cancel):
+                return await run.result()
+
+
+@contextlib.contextmanager
+def _interrupt_cancels(cancel: Any) -> Any:
+    """While the run goes on, Ctrl-C ends it as `cancelled`; a second one ends the command."""
+    loop = asyncio.get_running_loop()
+
+    def interrupted() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        cancel("interrupted")
+
+    try:
+        loop.add_signal_handler(signal.SIGINT, interrupted)
+    except (NotImplementedError, RuntimeError, ValueError):  # no signals on this platform or thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def read_input(argument: str) -> object:
+    """The JSON value of `--input`. Refusal with its place for text that is no JSON."""
+    if argument == "-":
+        name, data = "standard input", sys.stdin.buffer.read(_MAX_INPUT_BYTES + 1)
+    elif argument.startswith("@"):
+        name = argument[1:]
+        try:
+            with Path(name).open("rb") as file:
+                data = file.read(_MAX_INPUT_BYTES + 1)
+        except OSError as error:
+            raise Refusal(f'--input: "{name}" cannot be read: {error.strerror}.', code="input") from None
+    else:
+        name, data = "--input", argument.encode("utf-8", "surrogateescape")
+    if len(data) > _MAX_INPUT_BYTES:
+        raise Refusal(f"{name}: the input is longer than {_MAX_INPUT_BYTES} bytes.", code="input")
+    try:
+        text = data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise Refusal(f"{name}: not UTF-8 text at byte {error.start}.", code="input") from None
+    document, problems = strictjson.read(text, name, "input-json", max_depth=512)
+    if document is None or problems:
+        raise Refusal("\n".join(map(str, problems)), code="input", diagnostics=problems)
+    return document.value
+
+
+def read_fuel(settings: Iterable[str]) -> Fuel:
+    """`--fuel KEY=VALUE` as Fuel. Refusal for an unknown key or a bad value."""
+    values: dict[str, float] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        kind = _FUEL_KINDS.get(key)
+        if kind is None or not equals:
+            raise Refusal(f'--fuel "{setting}": write KEY=VALUE with one of {", ".join(_FUEL_KINDS)}.', code="usage")
+        value = _FUEL_READERS[kind](text)
+        if value is None:
+            raise Refusal(f'--fuel "{setting}": {_FUEL_HINTS[kind]}', code="usage")
+        values[key] = value
+    try:
+        return Fuel(**values)  # type: ignore[arg-type]  # the readers give ints for counts
+    except ValueError as error:
+        raise Refusal(f"--fuel: {error}", code="usage") from None
+
+
+def _read_whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+
+
+def _read_seconds(text: str) -> float | None:
+    """A duration with units, or a bare number of seconds."""
+    with contextlib.suppress(ValueError):
+        return float(text)
+    nanoseconds = parse_duration(text)
+    return None if nanoseconds is None else nanoseconds / 1e9
+
+
+def _read_size(text: str) -> int | None:
+    return parse_whole(_read_whole(text)) if text.isdigit() else parse_size(text)
+
+
+_FUEL_KINDS = {
+    "steps": "count",
+    "tokens": "count",
+    "wall": "time",
+    "compute": "time",
+    "memory": "size",
+    "output": "size",
+}
+_FUEL_READERS = {"count": _read_whole, "time": _read_seconds, "size": _read_size}
+_FUEL_HINTS = {
+    "count": "a whole number is needed, such as 500.",
+    "time": 'a duration is needed, such as "30s" or "1m30s"; a bare number counts seconds.',
+    "size": 'a size is needed, such as "64MiB"; a bare number counts bytes.',
+}
+
+
+def _belt(workspace: Path, names: Iterable[str]) -> Belt:
+    extra: list[Tool] = []
+    for name in names:
+        function = load_object(name, "--tool")
+        try:
+            extra.append(function if isinstance(function, Tool) else tool(function))
+        except (BeltError, TypeError) as error:
+            raise Refusal(f'--tool "{name}": {error}', code="usage") from None
+    try:
+        return Belt([*Belt.workspace(workspace), *extra])
+    except BeltError as error:
+        raise Refusal(f"--tool: {error}", code="usage") from None
+
+
+def _env(name: str | None, model: str | None, belt: Belt, bundle: Bundle) -> Env:
+    if name is None:
+        notes = Path(".jsrun") / "subharnesses" / bundle.manifest.name / "memory.md"
+        memory = FileMemory(notes, bundle.memory_seed)
+        try:
+            return LocalEnv(model, belt, memory=memory, log=None)
+        except JsrunError as error:
+            raise Refusal(f"--model: {error}", code="usage") from None
+    if model is not None:
+        raise Refusal("--model and --env cannot be used together; the Env has its own model.", code="usage")
+    made = load_object(name, "--env")
+    env = made() if callable(made) and not all(hasattr(made, door) for door in _DOOR_METHODS) else made
+    if isinstance(env, type):
+        env = env()
+    missing = [door for door in _DOOR_METHODS if not callable(getattr(env, door, None))]
+    if missing:
+        raise Refusal(f'--env "{name}": the Env has no {", ".join(missing)}.', code="usage")
+    chosen: Env = env
+    return chosen
+
+
+def load_object(name: str, option: str) -> Any:
+    """What `MODULE:ATTRIBUTE` names; modules of the current directory count. Refusal if it is not there."""
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not module_name or not attribute:
+        raise Refusal(f'{option} "{name}": write MODULE:NAME.', code="usage")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise Refusal(f'{option} "{name}": "{module_name}" cannot be imported: {error}.', code="usage") from None
+    found: Any = module
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            raise Refusal(f'{option} "{name}": "{module_name}" has no "{attribute}".', code="usage")
+    return found
