@@ -9,7 +9,7 @@ from jsrun.canonical import json_text
 from jsrun.fuel import Fuel
 from jsrun.result import FALL_BACK_REASONS, Reason, Status
 from jsrun.values import levels_problem
-from ptc.outcome import Failure, Outcome, Position
+from ptc.outcome import Failure, Outcome
 from ptc.wire import Json
 
 # How every fall-back by an error begins, for people.
@@ -84,17 +84,19 @@ def taken_over(text: str) -> Ending:
 
 
 def of_failure(
-    failure: Failure, fuel: Fuel, source: str, place: Callable[[Position], Position], stop: Ending | None
+    failure: Failure, fuel: Fuel, source: str, place: Callable[[int, int], tuple[int, int]], stop: Ending | None
 ) -> Ending:
     """The ending of a run that `ptc` says has failed.
 
-    `source` names the program in messages, `place` turns a position of what `ptc` compiled into one of that file,
+    `source` names the program in messages, `place` turns line and column of what `ptc` compiled into those of that file,
     `stop` is what the runner stopped the run for, if it did.
     """
     match failure.kind:
         case "exception":
-            at = place(failure.position) if failure.position is not None else None
-            where = source if at is None else f"{source}:{at.line}:{at.column}"
+            where = source
+            if failure.position is not None:
+                line, column = place(failure.position.line, failure.position.column)
+                where = f"{source}:{line}:{column}"
             return ending("threw", THREW + one_line(f"{where}: {failure.message}"))
         case "timeout":
             return out_of("wall", fuel)
@@ -153,7 +155,8 @@ def one_line(text: str) -> str:
 
 
 def _count(number: float, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    shown = f"{number:,.2f}".rstrip("0").rstrip(".") if isinstance(number, float) else f"{number:,}"
+    return f"{shown} {noun}" + ("" if number == 1 else "s")
 
 
 def _sentence(problem: str) -> str:

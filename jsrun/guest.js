@@ -1,17 +1,17 @@
 // The guest half of the doors. `ptc` runs this text as `setup`: in the image, before it sees any program.
 //
 // It makes the six doors and `DoorError` fixed properties of the global object, replaces clock and randomness by
-// recorded ones, and copies what the program passes out. The host repeats every check: what is decided here is only
-// what cannot cross the channel, so that a refusal is a journaled call like any other.
+// recorded ones, and checks what the program passes out. The host repeats every check: what is decided here is only
+// what cannot cross the channel, and such a call is still made, as a refusal, so that it is booked and journaled.
 //
 // A program may replace or delete any built-in, so everything is captured first: no method is looked up on a value, no
 // array is spread or iterated, objects and lists of ours have no prototype.
 //
-// A door call sends a list of its arguments, or, for arguments that cannot cross, {ref, refused} or {ref, size}. The
-// answer is [now], [now, value] or [now, null, ref, message]: the clock in milliseconds, then what the door gives or why
-// it failed; [now] alone gives undefined.
+// A door call sends a list of its arguments, or, for arguments that cannot cross, {ref, refused}. The answer is [now],
+// [now, value] or [now, null, ref, message]: the clock in milliseconds, then what the door gives or why it failed; [now]
+// alone gives undefined.
 
-const { namespaces, onStart, refusal } = host;
+const { namespaces, copy, onStart, dropUndefined } = host;
 const hostDoors = namespaces.jsrun_doors;
 
 const ReflectApply = Reflect.apply;
@@ -32,21 +32,19 @@ const uncurry = (method) => ReflectApply(Function.prototype.bind, Function.proto
 const stringSlice = uncurry(String.prototype.slice);
 const charCodeAt = uncurry(String.prototype.charCodeAt);
 const PromiseOf = Promise;
-const promiseThen = uncurry(Promise.prototype.then);
-const promisePrototype = Promise.prototype;
+const PromisePrototype = Promise.prototype;
+const ownThen = Promise.prototype.then;
+const promiseThen = uncurry(ownThen);
 const ErrorOf = Error;
-const SetOf = Set;
-const setAdd = uncurry(Set.prototype.add);
-const setHas = uncurry(Set.prototype.has);
-const setDelete = uncurry(Set.prototype.delete);
+const ErrorPrototype = Error.prototype;
 const DateOf = Date;
 const dateToString = uncurry(Date.prototype.toString);
-
-const NO_ARGUMENTS = ObjectFreeze(setPrototypeOf([], null));
 
 function newList() {
   return setPrototypeOf([], null);
 }
+
+const NO_ARGUMENTS = ObjectFreeze(newList());
 
 function hidden(value) {
   return { __proto__: null, value, writable: true, enumerable: false, configurable: true };
@@ -72,8 +70,7 @@ function moveClock(now) {
 
 const ProgramDate = function Date(...given) {
   if (new.target === undefined) return dateToString(new DateOf(world.now));
-  if (given.length === 0) given = [world.now];
-  return ReflectConstruct(DateOf, given, new.target);
+  return ReflectConstruct(DateOf, given.length === 0 ? [world.now] : given, new.target);
 };
 
 function replaceDate() {
@@ -111,177 +108,6 @@ function replaceAmbient() {
   defineProperty(globalThis, "performance", hidden(performance));
 }
 
-// --- Copies ---
-
-const MOST_TOKENS = 524_288; // a list of arguments with more has over 1 MiB of JSON in any case
-const MOST_OUTPUT_TOKENS = 1_000_001; // one more than the channel takes, so that it refuses what ends here
-const MOST_BYTES = 1_048_576; // of JSON in the arguments of one call
-const REF_UNITS = 4096; // of the ref of a refused call
-const SHALLOW = 8; // up to this depth looking through the open containers is cheaper than a set of them
-const BIGINT_BOUND = 10n ** 4300n; // the first integer of more digits than can cross
-
-// What the last copy was like. `bad`: something in it cannot cross; it stands in the copy at its place, as the last
-// thing copied, so that whoever admits the copy finds it there. `size`: a lower bound of the bytes of its JSON.
-const copied = { __proto__: null, bad: false, size: 0 };
-
-// A copy of plain data without the object properties that are undefined. Every property is read once.
-// A container being read is {up, source, keys, size, at, target}: `keys` is null for an array.
-function copyOf(value, mostTokens) {
-  copied.bad = false;
-  copied.size = 0;
-  let open = null;
-  let top;
-  let depth = 0;
-  let ancestors = null;
-  let tokens = 0;
-  for (;;) {
-    tokens += 1;
-    if (tokens > mostTokens) {
-      copied.bad = true;
-      return close(open, top);
-    }
-    let made = value;
-    let opened = null;
-    if (typeof value !== "object" || value === null) {
-      if (!isPlainScalar(value)) copied.bad = true;
-      copied.size += typeof value === "string" ? value.length + 2 : 1;
-    } else if (ancestors !== null ? setHas(ancestors, value) : isOpen(open, value)) {
-      copied.bad = true;
-      made = openTarget(open, value);
-    } else {
-      try {
-        opened = readContainer(value, open);
-      } catch {
-        // a trap of a Proxy threw; asked again for the reason, it will say so again
-      }
-      if (opened === null) copied.bad = true;
-      else made = opened.target;
-    }
-    if (open === null) top = made;
-    else put(open, made);
-    if (copied.bad) return close(open, top);
-    if (opened !== null && opened.size > 0) {
-      open = opened;
-      depth += 1;
-      if (ancestors !== null) setAdd(ancestors, value);
-      else if (depth > SHALLOW) ancestors = setOfOpen(open);
-    } else if (opened !== null) finishTarget(opened);
-    // The next slot that is not left out, of the innermost container that has one.
-    for (;;) {
-      if (open === null) return top;
-      if (++open.at === open.size) {
-        if (ancestors !== null) setDelete(ancestors, open.source);
-        finishTarget(open);
-        open = open.up;
-        depth -= 1;
-        continue;
-      }
-      const key = open.keys === null ? open.at : open.keys[open.at];
-      try {
-        value = open.source[key];
-      } catch (thrown) {
-        copied.bad = true;
-        defineProperty(open.target, key, {
-          __proto__: null,
-          get() {
-            throw thrown;
-          },
-          enumerable: true,
-          configurable: true,
-        });
-        return close(open, top);
-      }
-      if (value === undefined && open.keys !== null) continue;
-      if (open.keys !== null) copied.size += key.length + 3;
-      break;
-    }
-  }
-}
-
-function isPlainScalar(value) {
-  switch (typeof value) {
-    case "string":
-    case "boolean":
-      return true;
-    case "number":
-      return value - value === 0 && (value !== 0 || 1 / value > 0); // not NaN, not infinite, not -0
-    case "bigint":
-      return value < BIGINT_BOUND && value > -BIGINT_BOUND;
-    default:
-      return value === null;
-  }
-}
-
-// The container to read, or null for what is neither a dense array nor a plain object.
-function readContainer(source, up) {
-  const prototype = getPrototypeOf(source);
-  if (isArray(source)) {
-    if (prototype !== ArrayPrototype) return null;
-    const size = source.length;
-    const keys = ownKeys(source);
-    // Own keys come as indices in order, then names. If the key at `size - 1` is the last index, all are there.
-    const dense = keys.length === size + 1 && keys[size] === "length" && (size === 0 || keys[size - 1] === "" + (size - 1));
-    if (!dense) return null;
-    copied.size += size === 0 ? 2 : size + 1;
-    return { __proto__: null, up, source, keys: null, size, at: -1, target: newList() };
-  }
-  if (prototype !== ObjectPrototype && prototype !== null) return null;
-  const keys = ownKeys(source);
-  if (ObjectKeys(source).length !== keys.length) return null; // a symbol or a hidden property
-  setPrototypeOf(keys, null);
-  copied.size += 2;
-  return { __proto__: null, up, source, keys, size: keys.length, at: -1, target: { __proto__: null } };
-}
-
-function put(open, made) {
-  if (open.keys === null) open.target[open.at] = made;
-  else open.target[open.keys[open.at]] = made;
-}
-
-function finishTarget(container) {
-  if (container.keys === null) setPrototypeOf(container.target, ArrayPrototype);
-}
-
-// Copying ends here: make arrays of the lists that are still open.
-function close(open, top) {
-  for (; open !== null; open = open.up) finishTarget(open);
-  return top;
-}
-
-function isOpen(open, value) {
-  for (; open !== null; open = open.up) if (open.source === value) return true;
-  return false;
-}
-
-function openTarget(open, value) {
-  while (open.source !== value) open = open.up;
-  return open.target;
-}
-
-function setOfOpen(open) {
-  const all = new SetOf();
-  for (; open !== null; open = open.up) setAdd(all, open.source);
-  return all;
-}
-
-// A copy of the input as the program gets it: ordinary arrays and objects. Made before the program runs.
-function duplicate(value) {
-  if (typeof value !== "object" || value === null) return value;
-  if (isArray(value)) {
-    const list = [];
-    for (let i = 0; i < value.length; i++) list[i] = duplicate(value[i]);
-    return list;
-  }
-  const object = {};
-  const keys = ObjectKeys(value);
-  for (let i = 0; i < keys.length; i++) {
-    const copy = duplicate(value[keys[i]]);
-    if (keys[i] === "__proto__") defineProperty(object, keys[i], shown(copy));
-    else object[keys[i]] = copy;
-  }
-  return object;
-}
-
 // --- DoorError ---
 
 const DoorError = class DoorError extends ErrorOf {
@@ -308,30 +134,24 @@ function completeFailure(failure, door, ref, message) {
   return failure;
 }
 
-// What the channel itself refused: a bound of it that our own checks do not know.
-function channelFailure(failure, door, thrown) {
-  const message = getOwnPropertyDescriptor(thrown, "message");
-  return completeFailure(failure, door, "", message === undefined ? "the call failed" : stringSlice(message.value, 0, 2000));
-}
-
-// --- Doors ---
+// --- Calling the host ---
 
 function call(door, message) {
   let answer;
   try {
     answer = hostDoors[door](message);
   } catch (thrown) {
-    if (getPrototypeOf(thrown) !== ErrorOf.prototype) throw thrown; // the engine's own: no stack, no memory left
-    if (door === "log") return undefined;
-    throw channelFailure(newFailure(), door, thrown);
+    const reason = channelRefusal(thrown, message);
+    if (reason === "") throw thrown; // the engine's own: no stack or no memory left
+    return refuse(door, refOf(message), reason);
   }
-  if (!isArray(answer)) return later(door, answer);
+  if (!isArray(answer)) return later(door, message, answer);
   moveClock(answer[0]);
   if (answer.length > 2) throw completeFailure(newFailure(), door, answer[2], answer[3]);
   return answer.length > 1 ? answer[1] : undefined;
 }
 
-function later(door, promise) {
+function later(door, message, promise) {
   const failure = newFailure();
   let resolve;
   let reject;
@@ -339,22 +159,25 @@ function later(door, promise) {
     resolve = onDone;
     reject = onFailed;
   });
-  // With these, neither `then` nor `await` asks Promise.prototype what the program has made of its constructor.
-  defineProperty(promise, "constructor", hidden(undefined));
-  defineProperty(result, "constructor", hidden(PromiseOf));
-  promiseThen(
-    promise,
-    (answer) => {
-      moveClock(answer[0]);
-      if (answer.length > 2) reject(completeFailure(failure, door, answer[2], answer[3]));
-      else fulfil(resolve, answer.length > 1 ? answer[1] : undefined);
-    },
-    (thrown) => {
-      if (door === "log") resolve(undefined);
-      else reject(channelFailure(failure, door, thrown));
-    },
-  );
+  const take = (answer) => {
+    moveClock(answer[0]);
+    if (answer.length > 2) reject(completeFailure(failure, door, answer[2], answer[3]));
+    else fulfil(resolve, answer.length > 1 ? answer[1] : undefined);
+  };
+  const refused = (thrown) => {
+    const reason = channelRefusal(thrown, message);
+    if (reason === "") reject(thrown);
+    else listen(hostDoors[door]({ __proto__: null, ref: refOf(message), refused: reason }), take, reject);
+  };
+  listen(promise, take, refused);
+  defineProperty(result, "constructor", hidden(PromiseOf)); // `await` takes it as it is
   return result;
+}
+
+function listen(promise, take, failed) {
+  // Else `then` asks Promise.prototype what the program has made of its constructor.
+  defineProperty(promise, "constructor", hidden(undefined));
+  promiseThen(promise, take, failed);
 }
 
 // Resolving reads `then` of an object; data must not become a thenable by what the program put on a prototype.
@@ -366,187 +189,210 @@ function fulfil(resolve, value) {
   } else resolve(value);
 }
 
+// Why the channel did not take a message: it is larger than a frame. "" if it is something else, or a refusal itself.
+function channelRefusal(thrown, message) {
+  if (!isArray(message) || getPrototypeOf(thrown) !== ErrorPrototype) return "";
+  const descriptor = getOwnPropertyDescriptor(thrown, "message");
+  return descriptor === undefined ? "" : descriptor.value;
+}
+
+function refOf(message) {
+  const text = message[0];
+  return text === null ? "" : stringSlice("" + text, 0, REF_UNITS);
+}
+
+const REF_UNITS = 4096; // of the ref of a refused call
+
+// --- Arguments ---
+
+const MAX_LEVELS = 512;
+
+// A refusal is thrown inside this file and sent by the door that catches it.
+function refusal(ref, reason) {
+  return { __proto__: null, ref, reason };
+}
+
 function refuse(door, ref, reason) {
   return call(door, { __proto__: null, ref, refused: reason });
 }
 
-// The text of a first argument as it can cross, or undefined for what is no text: an object, a function, NaN.
-function textOf(value) {
-  if (value === undefined || value === null) return null;
-  if (typeof value === "number") return value - value === 0 ? value + 0 : undefined;
-  return typeof value === "object" || typeof value === "function" || !isPlainScalar(value) ? undefined : value;
-}
-
-function kindName(value) {
-  if (typeof value === "function") return "a function";
-  if (typeof value === "symbol") return "a symbol";
-  if (typeof value === "bigint") return "a BigInt of more than 4300 digits";
-  if (typeof value === "number") return "" + value; // NaN or infinite
-  return isArray(value) ? "an array" : "an object";
-}
-
-function notText(door, value) {
-  return refuse(door, "", door + "() expects text, got " + kindName(value) + ".");
-}
-
-function surplus(door, ref, most, count) {
-  return refuse(door, ref, door + "() takes at most " + most + " arguments, got " + count + ".");
-}
-
-const nameOf = (text) => (text === null ? "" : stringSlice("" + text, 0, REF_UNITS));
-
-// Copies one argument into `message`; gives undefined, or the refusal to send instead.
-function pass(message, value, root, ref) {
-  const copy = copyOf(value, MOST_TOKENS);
-  const { bad, size } = copied;
-  const at = message.length;
-  if (size > MOST_BYTES) return { __proto__: null, ref, size };
-  if (bad) {
-    const reason = refusal(copy, root);
-    return { __proto__: null, ref, refused: reason === "" ? root + ": not JSON" : reason };
+// One argument as it crosses, a plain copy without undefined properties.
+function crossing(value, root, ref) {
+  if (typeof value === "string" || typeof value === "boolean" || value === null) return value;
+  if (value === undefined) return null;
+  try {
+    return copy(value, root, MAX_LEVELS);
+  } catch (thrown) {
+    if (getPrototypeOf(thrown) !== ErrorPrototype) throw thrown; // no stack or no memory left
+    throw refusal(ref, getOwnPropertyDescriptor(thrown, "message").value);
   }
-  message[at] = copy;
-  return undefined;
 }
 
 // Only the options that a door knows are read; what else the object holds is ignored.
-function passOptions(message, options, first, second, ref) {
-  if (options === undefined || options === null) return undefined;
+function knownOptions(options, first, second, ref) {
+  if (typeof options !== "object" || options === null || isArray(options)) return crossing(options, "options", ref);
   let known = options;
-  if (typeof options === "object" && !isArray(options)) {
-    try {
-      const prototype = getPrototypeOf(options);
-      if (prototype === ObjectPrototype || prototype === null) {
-        known = { __proto__: null };
-        readOption(known, options, first);
-        readOption(known, options, second);
-      }
-    } catch {
-      known = options; // a trap of a Proxy threw; the copy will say so
+  try {
+    const prototype = getPrototypeOf(options);
+    if (prototype === ObjectPrototype || prototype === null) {
+      known = { __proto__: null };
+      passOption(known, options, first);
+      passOption(known, options, second);
     }
+  } catch {
+    known = options; // a trap of a Proxy threw; copying will say so
   }
-  return pass(message, known, "options", ref);
+  return crossing(known, "options", ref);
 }
 
-function readOption(known, options, name) {
+function passOption(known, options, name) {
   const descriptor = getOwnPropertyDescriptor(options, name);
   if (descriptor === undefined) return;
-  // A getter is left to the copy, which runs it once and tells what it threw.
   if (hasOwn(descriptor, "value")) known[name] = descriptor.value;
   else {
+    // A getter is left to the copying, which runs it once and tells what it threw.
     const get = () => (descriptor.get === undefined ? undefined : ReflectApply(descriptor.get, options, NO_ARGUMENTS));
     defineProperty(known, name, { __proto__: null, get, enumerable: true, configurable: true });
   }
 }
 
-// The message of a call: a list that becomes an array once it is complete.
-function sent(door, message) {
-  const text = message[0];
-  if (typeof text === "string" && text.length > MOST_BYTES) {
-    return call(door, { __proto__: null, ref: "", size: text.length + 4 });
+// The text of a first argument: any primitive that has one; nothing is null.
+function textOf(door, value) {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return value;
+    case "undefined":
+      return null;
+    case "number":
+      if (value - value === 0) return value + 0; // finite, and not -0
+      break;
+    case "bigint":
+      return crossing(value, "args", "");
   }
-  return call(door, setPrototypeOf(message, ArrayPrototype));
+  if (value === null) return null;
+  throw refusal("", door + "() expects text, got " + kindOf(value) + ".");
 }
 
-const doors = {
-  __proto__: null,
-  ai(...given) {
-    const text = textOf(given[0]);
-    if (text === undefined) return notText("ai", given[0]);
-    const ref = nameOf(text);
-    if (given.length > 3) return surplus("ai", ref, 3, given.length);
-    const message = newList();
-    message[0] = text;
-    const problem = pass(message, given[1] === undefined ? null : given[1], "input", ref);
-    if (problem !== undefined) return call("ai", problem);
-    const wrong = passOptions(message, given[2], "schema", "effort", ref);
-    return wrong === undefined ? sent("ai", message) : call("ai", wrong);
-  },
-  tool(...given) {
-    const text = textOf(given[0]);
-    if (text === undefined) return notText("tool", given[0]);
-    const ref = nameOf(text);
-    if (given.length > 2) return surplus("tool", ref, 2, given.length);
-    const message = newList();
-    message[0] = text;
-    const problem = pass(message, given[1] === undefined ? null : given[1], "args", ref);
-    return problem === undefined ? sent("tool", message) : call("tool", problem);
-  },
-  ask(...given) {
-    const text = textOf(given[0]);
-    if (text === undefined) return notText("ask", given[0]);
-    const ref = nameOf(text);
-    if (given.length > 2) return surplus("ask", ref, 2, given.length);
-    const message = newList();
-    message[0] = text;
-    const wrong = passOptions(message, given[1], "options", "default", ref);
-    return wrong === undefined ? sent("ask", message) : call("ask", wrong);
-  },
-  remember(...given) {
-    const text = textOf(given[0]);
-    return text === undefined ? notText("remember", given[0]) : sendText("remember", text);
-  },
-  recall(...given) {
-    const text = textOf(given[0]);
-    return text === undefined ? notText("recall", given[0]) : sendText("recall", text);
-  },
-  log(...given) {
-    const text = textOf(given[0]);
-    if (text === undefined) return notText("log", given[0]);
-    return typeof text === "string" && text.length > LOG_UNITS ? logHead(text) : sendText("log", text);
-  },
-};
-
-function sendText(door, text) {
-  const message = newList();
-  message[0] = text;
-  return sent(door, message);
+function kindOf(value) {
+  if (typeof value === "function") return "a function";
+  if (typeof value === "symbol") return "a symbol";
+  if (typeof value === "number") return "" + value; // NaN or infinite
+  return isArray(value) ? "an array" : "an object";
 }
+
+function checkCount(door, ref, most, count) {
+  if (count > most) throw refusal(ref, door + "() takes at most " + most + " arguments, got " + count + ".");
+}
+
+const nameOf = (text) => (text === null ? "" : stringSlice("" + text, 0, REF_UNITS));
 
 // More than the host keeps of a status, so only the head is sent, and how many UTF-16 units were left out.
-const LOG_UNITS = 8192;
+const STATUS_UNITS = 8192;
 
-function logHead(text) {
+function statusMessage(text) {
+  if (typeof text !== "string" || text.length <= STATUS_UNITS) return [text];
   let start = 0;
   while (start < text.length && charCodeAt(text, start) <= 32) start += 1; // the host trims; blanks must not be all it gets
-  const message = newList();
-  message[0] = stringSlice(text, start, start + LOG_UNITS);
-  message[1] = text.length - start > LOG_UNITS ? text.length - start - LOG_UNITS : 0;
-  return sent("log", message);
+  const rest = text.length - start - STATUS_UNITS;
+  return [stringSlice(text, start, start + STATUS_UNITS), rest > 0 ? rest : 0];
+}
+
+// What each door makes of its arguments; throws a refusal.
+const messages = {
+  __proto__: null,
+  ai(given) {
+    const text = textOf("ai", given[0]);
+    const ref = nameOf(text);
+    checkCount("ai", ref, 3, given.length);
+    return [text, crossing(given[1], "input", ref), knownOptions(given[2], "schema", "effort", ref)];
+  },
+  tool(given) {
+    const text = textOf("tool", given[0]);
+    const ref = nameOf(text);
+    checkCount("tool", ref, 2, given.length);
+    return [text, crossing(given[1], "args", ref)];
+  },
+  ask(given) {
+    const text = textOf("ask", given[0]);
+    const ref = nameOf(text);
+    checkCount("ask", ref, 2, given.length);
+    return [text, knownOptions(given[1], "options", "default", ref)];
+  },
+  remember: (given) => [textOf("remember", given[0])],
+  recall: (given) => [textOf("recall", given[0])],
+  log: (given) => statusMessage(textOf("log", given[0])),
+};
+
+function makeDoor(door) {
+  const read = messages[door];
+  // A method: it has a name and cannot be constructed.
+  const made = {
+    [door](...given) {
+      let message;
+      try {
+        message = read(given);
+      } catch (thrown) {
+        if (getPrototypeOf(thrown) !== null) throw thrown; // none of ours
+        return refuse(door, thrown.ref, thrown.reason);
+      }
+      return call(door, message);
+    },
+  };
+  return ObjectFreeze(made[door]);
 }
 
 function addDoors() {
-  const names = ObjectKeys(doors);
-  for (let i = 0; i < names.length; i++) fix(names[i], ObjectFreeze(doors[names[i]]));
+  const names = ObjectKeys(messages);
+  for (let i = 0; i < names.length; i++) fix(names[i], makeDoor(names[i]));
   fix("DoorError", DoorError);
 }
 
-// --- The program's frame ---
+// --- The frame around the program ---
 
-// The output as it crosses: without undefined properties. What cannot cross is left in its place, and the channel says
-// where. A promise is settled first.
-function finish(value) {
+// A copy of the input: the global variable and the argument of the entry share nothing. Made before the program runs.
+function duplicate(value) {
   if (typeof value !== "object" || value === null) return value;
-  if (!isPromise(value)) return copyOf(value, MOST_OUTPUT_TOKENS);
-  return new PromiseOf((resolve, reject) => {
-    promiseThen(
-      value,
-      (settled) => {
-        try {
-          fulfil(resolve, finish(settled));
-        } catch (thrown) {
-          reject(thrown);
-        }
-      },
-      reject,
-    );
+  if (isArray(value)) {
+    const list = [];
+    for (let i = 0; i < value.length; i++) list[i] = duplicate(value[i]);
+    return list;
+  }
+  const object = {};
+  const keys = ObjectKeys(value);
+  for (let i = 0; i < keys.length; i++) {
+    const copied = duplicate(value[keys[i]]);
+    if (keys[i] === "__proto__") defineProperty(object, keys[i], shown(copied));
+    else object[keys[i]] = copied;
+  }
+  return object;
+}
+
+// What `program.py` puts around the text talks to this: it assigns `value`, calls `entry`, and returns what either gives.
+const frame = {
+  __proto__: null,
+  value: undefined,
+  entry(held) {
+    return settling(typeof held === "function" ? ReflectApply(held, undefined, [world.input]) : frame.value);
+  },
+};
+
+// An output that is a promise is settled before the run is judged. Returned from an async body it is asked for `then`,
+// which must not be what the program has made of it, so it is given as a promise that has its own.
+function settling(value) {
+  if (typeof value !== "object" || value === null || !isPromise(value)) return value;
+  const own = new PromiseOf((resolve, reject) => {
+    promiseThen(value, (settled) => fulfil(resolve, settled), reject);
   });
+  defineProperty(own, "then", hidden(ownThen));
+  defineProperty(own, "constructor", hidden(undefined));
+  return own;
 }
 
 function isPromise(value) {
   try {
     for (let at = getPrototypeOf(value), steps = 0; at !== null && steps < 100; at = getPrototypeOf(at), steps++) {
-      if (at === promisePrototype) return true;
+      if (at === PromisePrototype) return true;
     }
   } catch {
     // a Proxy that does not let itself be looked at; admission will say so
@@ -556,6 +402,7 @@ function isPromise(value) {
 
 replaceAmbient();
 addDoors();
+dropUndefined();
 onStart((start) => {
   world.start = world.now = start[0];
   world.a = start[1];
@@ -566,4 +413,4 @@ onStart((start) => {
   return start[5];
 });
 
-return { jsrun_doors: undefined };
+return { jsrun_doors: undefined, $jsrun: frame };
