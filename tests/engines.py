@@ -1,0 +1,3 @@
+"""The engines every test of running programs is repeated for."""
+
+ENGINES = ["quickjs"]
