@@ -1,7 +1,8 @@
 """RunResult: everything a caller learns about one run, whatever way it ended."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from jsrun.spend import Spend
@@ -124,13 +125,13 @@ class RunResult:
 
     def to_json(self) -> dict[str, Json]:
         """Every field under its name, always all of them."""
-        data: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
+        data = _members(self)
         data["spend"] = self.spend.to_json()
-        data["usage"] = asdict(self.usage)
+        data["usage"] = _members(self.usage)
         for name in ("artifacts", "logs", "truncated"):
-            data[name] = [asdict(item) for item in data[name]]
+            data[name] = [_members(item) for item in data[name]]
         if self.sandbox is not None:
-            data["sandbox"] = asdict(self.sandbox) | {"rlimits": list(self.sandbox.rlimits)}
+            data["sandbox"] = _members(self.sandbox) | {"rlimits": list(self.sandbox.rlimits)}
         return data
 
     @classmethod
@@ -147,6 +148,16 @@ class RunResult:
             sandbox["rlimits"] = tuple(sandbox.get("rlimits") or ())
             known["sandbox"] = _build("sandbox", Isolation, sandbox)
         return _build("result", cls, known)
+
+
+def _members(item: object) -> dict[str, Any]:
+    """The fields of a dataclass. Every run asks for those of its result, so `asdict`, which copies deeply, is too slow."""
+    return {name: getattr(item, name) for name in _names(type(item))}
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
 
 
 def _object(name: str, data: object) -> Mapping[str, object]:

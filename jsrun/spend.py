@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 _COUNTS = ("calls", "input", "output", "cache_read", "cache_write")
 # Prices are given per million tokens, so no real cost has more digits; rounding sums to this keeps the order in which
@@ -68,7 +68,7 @@ class Spend:
 
     def to_json(self) -> dict[str, str | int | float | bool]:
         """Every field under its name."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in _ORDER}
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> "Spend":
@@ -79,7 +79,8 @@ class Spend:
         return cls(**data)  # type: ignore[arg-type]  # every field is checked by the constructor
 
 
-_NAMES = frozenset(field.name for field in fields(Spend))
+_ORDER = tuple(field.name for field in fields(Spend))
+_NAMES = frozenset(_ORDER)
 
 
 def _check_cost(value: object) -> None:
