@@ -115,15 +115,17 @@ class _Analysis:
         if not self._tree.body:
             return Facts(empty=True)
         entry = find_entry(self._tree.body, self._walk, self._text, self._lines)
-        value, last = value_offset(self._tree.body)
+        value, is_last = value_offset(self._tree.body)
         return Facts(
             awaits=self._walk.awaits,
             entry=entry.entry,
             entry_problems=entry.problems,
             default_export=entry.export,
             value=value,
-            ends_with_value=last,
+            ends_with_value=is_last,
+            last=self._place(self._tree.body[-1]),
             calls=tuple(door_calls(self._walk, self._lines, None if entry.entry else value)),
+            escaped=frozenset(self._escaped()),
             unbound=self._unbound(),
             declared=frozenset(self._declared()),
             overwritten=tuple(self._overwritten()),
@@ -139,6 +141,14 @@ class _Analysis:
 
     def _name(self, text: str, node: Node) -> Name:
         return Name(text, self._place(node))
+
+    def _escaped(self) -> Iterator[str]:
+        for reference in self._walk.references:
+            node, above = reference.node, reference.trail
+            if node.name in DOORS and reference.scope.lookup(node.name) is None and above is not None:
+                called = above[0].type == "CallExpression" and above[0].callee is node
+                if not called and not reference.assigned and not _under_typeof(reference):
+                    yield node.name
 
     def _unbound(self) -> tuple[Name, ...]:
         """Names that are declared nowhere, each at most `MOST_USES` times; those under `typeof` only ask."""

@@ -76,7 +76,8 @@ class Facts:
     """All that is known of one program. With a `problem` it could not be read, and everything else is empty.
 
     `value` is the offset at which the value of the last top-level expression statement begins; `ends_with_value` says
-    that it is the last statement of all. `awaits`: it awaits outside every function.
+    that it is the last statement of all, which begins at `last`. `awaits`: it awaits outside every function. `escaped`:
+    doors that are used as values, so that not all their calls are seen.
     """
 
     problem: Problem | None = None
@@ -87,7 +88,9 @@ class Facts:
     default_export: DefaultExport | None = None
     value: int | None = None
     ends_with_value: bool = False
+    last: Place | None = None
     calls: tuple[DoorCall, ...] = ()
+    escaped: frozenset[str] = frozenset()
     unbound: tuple[Name, ...] = ()
     declared: frozenset[str] = frozenset()
     overwritten: tuple[Name, ...] = ()

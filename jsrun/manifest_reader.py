@@ -59,6 +59,13 @@ class ManifestReading:
         line, column = place if place is not None else (None, None)
         self.diagnostics.append(Diagnostic(code, severity, FILE, line, column, message, hint))
 
+    def whitelist_index(self, name: str) -> int:
+        """Where in the list as written the tool stands."""
+        raw = self.document.value if self.document is not None else None
+        entries = raw.get("whitelist") if isinstance(raw, dict) else None
+        written = entries if isinstance(entries, list) else []
+        return next((i for i, entry in enumerate(written) if isinstance(entry, str) and entry.strip() == name), 0)
+
     @property
     def whitelist(self) -> tuple[str, ...] | None:
         return cast("tuple[str, ...] | None", self.fields.get("whitelist"))
