@@ -151,12 +151,12 @@ class RunResult:
 
 
 def _members(item: object) -> dict[str, Any]:
-    """The fields of a dataclass. Every run asks for those of its result, so `asdict`, which copies deeply, is too slow."""
+    """The fields of a dataclass; not by `asdict`, which copies deeply and would be most of the cost of a short run."""
     return {name: getattr(item, name) for name in _names(type(item))}
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
+def _names(kind: Any) -> tuple[str, ...]:
     return tuple(item.name for item in fields(kind))
 
 
