@@ -152,7 +152,8 @@ class RunResult:
 
 def _members(item: object) -> dict[str, Any]:
     """The fields of a dataclass; not by `asdict`, which copies deeply and would be most of the cost of a short run."""
-    return {name: getattr(item, name) for name in _names(type(item))}
+    kind: Any = type(item)
+    return {name: getattr(item, name) for name in _names(kind)}
 
 
 @cache
