@@ -25,6 +25,8 @@ _DIAGNOSTICS_BYTES = 8 * 1024
 # An honest run exits by itself after `done`; a dishonest one gets this long.
 _AFTER_DONE_S = 0.1
 _POLL_S = 0.005
+# An image that is asked to ends at once; root waits for it so long, that it may be reaped.
+_UNLOAD_S = 1.0
 # A killed process is gone and reaped within milliseconds. If nobody has told so after this long, whoever should have
 # told is taken to hang and is killed in its turn: the image of a run, the root of an image.
 _REAP_S = 2.0
@@ -278,7 +280,7 @@ class ImageProcess:
         """Resident bytes of a run that has only said `ready`; 0 until the first one did."""
         self.loaded: asyncio.Future[control.Loaded | control.Refused] = self.loop.create_future()
         self.gone: asyncio.Future[ExitStatus | None] = self.loop.create_future()
-        """How the process ended, once root has reaped it; None if root died too."""
+        """How the process ended, or root, which takes it along; None if nobody knows."""
         self._root = root
         self._insist: asyncio.TimerHandle | None = None
         self._runs: dict[int, RunProcess] = {}
@@ -336,7 +338,7 @@ class ImageProcess:
             self.baseline = resident_bytes(pid) or 0
 
     def exited(self, status: ExitStatus | None) -> None:
-        """Root has reaped the process, or is gone itself (None). The runs are gone with it."""
+        """The process is gone, and its runs with it."""
         if not self.gone.done():
             self.gone.set_result(status)
         if self._insist is not None:
@@ -386,6 +388,7 @@ class RootProcess:
         self._images: dict[int, ImageProcess] = {}
         self._next = 1
         self._hello: asyncio.Future[bool] = loop.create_future()
+        self._ended: asyncio.Future[None] = loop.create_future()
         self.printed = 0
         """Bytes of diagnostics so far."""
         self._diagnostics = bytearray()
@@ -437,7 +440,6 @@ class RootProcess:
         """End root at once and with it everything forked from it."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
         self._lost()
 
     def fork_image(self) -> ImageProcess:
@@ -472,20 +474,9 @@ class RootProcess:
             image.unload()
         waiting = [image.gone for image in self._images.values()]
         if waiting and not self.dead:
-            await asyncio.wait(waiting, timeout=1.0)
+            await asyncio.wait(waiting, timeout=_UNLOAD_S)
         self._lost()
-        process = self._process
-        if process is not None:
-            for _ in range(400):
-                if process.poll() is not None:
-                    break
-                await asyncio.sleep(_POLL_S)
-            else:
-                process.kill()
-                process.wait()
-            self._process = None
-        self._read_diagnostics()
-        self._close_diagnostics()
+        await asyncio.wait([self._ended])
 
     def _message(self, value: object) -> None:
         match control.root_message(value):
@@ -508,9 +499,26 @@ class RootProcess:
             self._control.close()
         if not self._hello.done():
             self._hello.set_result(False)
+        self._await_end(self.loop.time() + _REAP_S)
+
+    def _await_end(self, deadline: float) -> None:
+        """Reap root and tell its images how it ended. It is killed if it does not end by itself."""
+        status = None
+        if self._process is not None:
+            code = self._process.poll()
+            if code is None:
+                if self.loop.time() > deadline:
+                    self._process.kill()
+                self.loop.call_later(_POLL_S, self._await_end, deadline)
+                return
+            status = ExitStatus(code=code) if code >= 0 else ExitStatus(signal=-code)
         for image in list(self._images.values()):
-            image.exited(None)
+            image.exited(status)
         self._images.clear()
+        self._read_diagnostics()
+        self._close_diagnostics()
+        if not self._ended.done():
+            self._ended.set_result(None)
 
     def _read_diagnostics(self) -> None:
         if self._diagnostics_read < 0:

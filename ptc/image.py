@@ -333,7 +333,7 @@ class Image:
             raise LoadError(Failure("timeout", f"the program was not compiled within {seconds:g} seconds"))
         if not process.loaded.done():
             status = await process.gone
-            if status is None:
+            if root.dead:
                 raise GoneError("the root process is gone")
             raise LoadError(_load_failure(status, self.limits, root.diagnostics(since=printed)))
         answer = await process.loaded

@@ -181,6 +181,7 @@ async def test_a_killed_root_ends_all_runs_and_is_started_again(engine: str, not
         for outcome in outcomes:
             assert outcome.failure is not None
             assert outcome.failure.kind == "worker-exit"
+            assert outcome.exit == ptc.ExitStatus(signal=signal.SIGKILL)
         assert root_of(runtime) != root
         await until(lambda: is_gone(root), "the old root is reaped")
         await until(lambda: all(is_dead(pid) for pid in processes), "everything of the old root is dead")
@@ -390,6 +391,7 @@ async def test_a_death_is_noticed_while_siblings_are_forked(engine: str) -> None
         image = await runtime.load(*waiting_program())
         for _ in range(10):
             run = await waiting_run(image, gate)
+            await until(lambda: len(runs_of(runtime)) == 1, "the siblings of before are gone")
             (pid,) = runs_of(runtime)
             siblings = [image.start() for _ in range(8)]
             await asyncio.sleep(0)
