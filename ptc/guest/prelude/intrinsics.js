@@ -62,11 +62,15 @@ const mapSize = getterOf(Map.prototype, "size");
 const mapEntries = uncurry(Map.prototype.entries);
 const mapValues = uncurry(Map.prototype.values);
 const mapNext = uncurry(getPrototypeOf(new Map().entries()).next);
+const weakMapGet = uncurry(WeakMap.prototype.get);
+const weakMapSet = uncurry(WeakMap.prototype.set);
 const weakMapHas = uncurry(WeakMap.prototype.has);
 const weakSetHas = uncurry(WeakSet.prototype.has);
 
 const PromiseOf = Promise;
 const PromisePrototype = Promise.prototype;
+const promiseThen = uncurry(Promise.prototype.then);
+const TypeErrorOf = TypeError;
 const ErrorOf = Error;
 const ErrorPrototype = Error.prototype;
 // QuickJS throws its own kind of error for what has no place in the language, running out of memory among it.

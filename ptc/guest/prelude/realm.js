@@ -19,12 +19,30 @@ function trimGlobals() {
     },
   };
   defineProperty(globalThis, "performance", dataDescriptor(performance, false));
+  if (typeof globalThis.queueMicrotask !== "function") {
+    defineProperty(globalThis, "queueMicrotask", dataDescriptor(makeQueueMicrotask(), false));
+  }
   const keys = ownKeys(globalThis);
   for (let i = 0; i < keys.length; i++) {
     const key = keys[i];
     const wanted = typeof key === "string" && stringIndexOf(GLOBAL_NAMES, " " + key + " ") >= 0;
-    if (!wanted) delete globalThis[key]; // strict code: one that cannot be deleted is an error of the image
+    // What an embedding has declared as a variable cannot be deleted, only emptied.
+    if (!wanted && !deleteProperty(globalThis, key)) globalThis[key] = undefined;
   }
+}
+
+// Of the language's neighbours: a bare V8 does not have it.
+function makeQueueMicrotask() {
+  const settled = new PromiseOf((resolve) => resolve());
+  defineProperty(settled, "constructor", dataDescriptor(undefined, false)); // `then` asks it for the species
+  return {
+    queueMicrotask(callback) {
+      if (typeof callback !== "function") throw new TypeErrorOf("queueMicrotask needs a function");
+      promiseThen(settled, () => {
+        callback();
+      });
+    },
+  }.queueMicrotask;
 }
 
 trimGlobals();

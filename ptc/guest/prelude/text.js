@@ -88,6 +88,7 @@ function move(text, at, count) {
 }
 
 function codePoints(text) {
+  if (runEnd(ASCII_RUN, text, 0) === text.length) return text.length;
   let count = 0;
   for (let at = 0; at < text.length; count++) at = move(text, at, 1);
   return count;

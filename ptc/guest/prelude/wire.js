@@ -62,7 +62,8 @@ function encode(value, root, drop, maxDepth) {
       if (typeof next === "string") return refuseValue(root, open, next);
       if (drop && next.keys !== null) next.kept = newList();
       next.piece = count;
-      pieces[count++] = next.keys === null ? '{"kind":"array","length":' + next.size + "}" : objectMarker(next.keys);
+      if (next.keys === null) pieces[count++] = '{"kind":"array","length":' + next.size + "}";
+      else pieces[count++] = next.size < maxTokens ? objectMarker(next.keys) : ""; // or refused before its end
       if (next.size > 0) {
         open = next;
         depth += 1;
