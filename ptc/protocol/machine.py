@@ -24,7 +24,7 @@ from ptc.protocol import messages
 from ptc.protocol.events import CallRequested, Event, KillRequested, Logged, Ready, Replied, Result, Settled
 from ptc.protocol.exits import NativeOutput, Verdict, classify
 from ptc.protocol.ledger import Ledger
-from ptc.wire import Json, decode, encode
+from ptc.wire import Json, decode
 
 __all__ = [
     "CallRequested",
@@ -110,7 +110,7 @@ class HostMachine:
         self._finish_call(call_id)
         limits = self._limits
         try:
-            frame = messages.reply_frame(call_id, encode(value, "result", limits.max_value_tokens))
+            frame = messages.reply_frame(call_id, value, limits.max_value_tokens)
         except NotJson as error:
             return self._send_failure(call_id, str(error))
         size = len(frame) - HEADER_BYTES

@@ -17,6 +17,7 @@ from ptc.errors import NotJson, UsageError
 from ptc.frames import frame
 from ptc.limits import FAILURE_TEXT_CHARS, Limits
 from ptc.outcome import UNSET, Level, Unset
+from ptc.plain import plain_text
 from ptc.wire import WIRE_VERSION, encode
 
 __all__ = [
@@ -148,21 +149,23 @@ class BootLimits(_Outgoing):
 
 
 class Boot(_Outgoing):
-    """The first frame to a run, sent once. `input` are tokens."""
+    """The first frame to a run, sent once. The input, if any, is `inputJson` (see `ptc.plain`) or `input`, tokens."""
 
     type: Literal["boot"]
     data: ProgramBootData
     limits: BootLimits
     input: Any = UNSET
+    inputJson: Any = UNSET
 
 
 class Reply(_Outgoing):
-    """The good answer to one call. `value` are tokens."""
+    """The good answer to one call: either `json`, a plain value (see `ptc.plain`), or `value`, tokens."""
 
     type: Literal["reply"]
     id: _Positive
     ok: Literal[True]
-    value: Any
+    value: Any = UNSET
+    json_: Any = Field(default=UNSET, alias="json")
 
 
 class FailedReply(_Outgoing):
@@ -220,7 +223,11 @@ def boot_frame(data: Mapping[str, object], input: object, limits: Limits, timeou
     text = f'{{"type":"boot","data":{_json(data)},"limits":{_json(bounds)}'
     if not isinstance(input, Unset):
         try:
-            text += f',"input":{encode(input, "input", limits.max_value_tokens)}'
+            plain = plain_text(input, limits.max_value_tokens)
+            if plain is not None:
+                text += f',"inputJson":{plain}'
+            else:
+                text += f',"input":{encode(input, "input", limits.max_value_tokens)}'
         except NotJson as error:
             raise UsageError(str(error)) from None
     text += "}"
@@ -235,9 +242,11 @@ def _json(value: Mapping[str, object]) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def reply_frame(call_id: int, value: str) -> bytes:
-    """The good answer to a call; `value` is wire text."""
-    return frame(f'{{"type":"reply","id":{call_id},"ok":true,"value":{value}}}')
+def reply_frame(call_id: int, value: object, max_tokens: int) -> bytes:
+    """The good answer to a call. Raises `NotJson` for a value that cannot cross."""
+    plain = plain_text(value, max_tokens)
+    member = f'"json":{plain}' if plain is not None else f'"value":{encode(value, "result", max_tokens)}'
+    return frame(f'{{"type":"reply","id":{call_id},"ok":true,{member}}}')
 
 
 def failed_reply_frame(call_id: int, message: str, max_bytes: int) -> tuple[bytes, str]:

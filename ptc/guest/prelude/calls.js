@@ -13,7 +13,6 @@ const calls = {
   last: null,
 };
 
-const NO_ARGUMENTS = newList();
 // Own on every promise of a call, so that `await` takes it as it is whatever Promise.prototype.constructor has become.
 const OWN_CONSTRUCTOR = dataDescriptor(PromiseOf, false);
 
@@ -22,12 +21,13 @@ function addNamespaces(declared, isAsync, parameters, namespaces) {
   for (let i = 0; i < declared.length; i++) {
     const { global, names } = declared[i];
     const errorClass = hasOwn(declared[i], "errorClass") ? declared[i].errorClass : null;
-    const shape = { __proto__: null, ErrorClass: ErrorOf, className: "", member: "" };
+    const shape = { __proto__: null, prototype: ErrorPrototype, className: "", member: "" };
     if (errorClass !== null) {
-      shape.ErrorClass = makeErrorClass(errorClass.name);
+      const ErrorClass = makeErrorClass(errorClass.name);
+      shape.prototype = ErrorClass.prototype;
       shape.className = errorClass.name;
       shape.member = errorClass.memberNameProperty;
-      parameters[errorClass.name] = shape.ErrorClass;
+      parameters[errorClass.name] = ErrorClass;
     }
     const table = { __proto__: null };
     for (let k = 0; k < names.length; k++) table[names[k]] = makeFunction(global, names[k], shape, isAsync);
@@ -59,9 +59,12 @@ function makeFunction(global, name, shape, isAsync) {
   return ObjectFreeze(call);
 }
 
-// The error of a failed call is made when the call is made, so its stack, hence its position, is that of the call.
+// The error of a failed call is made when the call is made, so its stack, hence its position, is that of the call. Made
+// as a plain error: V8 leaves out of a stack what lies above the constructor named as new.target.
 function newFailure({ shape }) {
-  return ReflectConstruct(ErrorOf, NO_ARGUMENTS, shape.ErrorClass);
+  const failure = new ErrorOf();
+  if (shape.prototype !== ErrorPrototype) setPrototypeOf(failure, shape.prototype);
+  return failure;
 }
 
 function completeFailure(failure, { shape, name }, message) {
@@ -144,7 +147,7 @@ function callNow(target, args) {
   if (text === "") throw completeFailure(newFailure(target), target, calls.problem);
   const id = calls.lastId + 1;
   const reply = exchange(text, id);
-  if (reply.ok) return decode(reply.value);
+  if (reply.ok) return resultOf(reply);
   throw completeFailure(newFailure(target), target, reply.message);
 }
 
@@ -161,6 +164,9 @@ function exchange(text, id) {
   return reply.id === id ? reply : endProcess("71"); // no other call can be open here
 }
 
+// A result comes as plain JSON, which reading the frame has made a value already, or as wire tokens.
+const resultOf = (reply) => (hasOwn(reply, "json") ? reply.json : decode(reply.value));
+
 function readFrame(text) {
   try {
     return JSONParse(text);
@@ -174,7 +180,7 @@ function readFrame(text) {
 function receiveReply(reply) {
   const call = mapGet(calls.unfinished, reply.id);
   if (call === undefined) return;
-  const value = reply.ok ? decode(reply.value) : undefined;
+  const value = reply.ok ? resultOf(reply) : undefined;
   mapDelete(calls.unfinished, reply.id);
   calls.bytes -= call.size;
   if (reply.ok) fulfil(call.resolve, value);

@@ -169,7 +169,7 @@ function boot(frame) {
     program.ending = misfit;
     return;
   }
-  let input = hasOwn(frame, "input") ? decode(frame.input) : undefined;
+  let input = hasOwn(frame, "inputJson") ? frame.inputJson : hasOwn(frame, "input") ? decode(frame.input) : undefined;
   for (let i = 0; i < program.onStart.length; i++) {
     const replaced = ReflectApply(program.onStart[i], undefined, [input]);
     if (replaced !== undefined) input = replaced;
@@ -252,7 +252,7 @@ function warm() {
   jsonSize(text);
   decode(JSONParse(text));
   printEntry([sample, "text", 1n, new MapOf(), new SetOf(), new ErrorOf("sample"), () => 0]);
-  const target = { __proto__: null, name: "sample", middle: "", shape: { __proto__: null, ErrorClass: ErrorOf, member: "" } };
+  const target = { __proto__: null, name: "sample", middle: "", shape: { __proto__: null, prototype: ErrorPrototype, member: "" } };
   completeFailure(newFailure(target), target, "sample");
   cutToBytes(stringRepeat("x", 100), 80);
   new PromiseOf((resolve) => fulfil(resolve, sample));
