@@ -1,8 +1,8 @@
 """Plain JSON for values on their way to a program: the quick carriage beside the wire (`ptc.wire`).
 
 Most values a host function gives are shallow and hold nothing JSON lacks. Such a value travels as nested JSON, which
-the engine's own parser reads at once, instead of flat tokens that are put together one by one. The guarantees are those of
-the wire: only values it would admit unchanged are taken here, everything else is left to it. Only the direction from
+the engine's own parser reads at once, instead of flat tokens that are put together one by one. The guarantees are those
+of the wire: only values it would admit unchanged are taken here, everything else is left to it. Only the direction from
 host to program may use it, since the nesting of untrusted text must not be the parser's problem.
 """
 
