@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from ptc._syntax import LINE_BREAK, Refusal, Removal, Survey, after
+from ptc._survey import Refusal, Removal, Survey, Text
 
 __all__ = ["blank", "harmful_breaks", "joining"]
 
@@ -40,44 +40,44 @@ def blank(text: str, removals: Iterable[Removal]) -> str:
     return "".join(parts)
 
 
-def joining(text: str, removals: Iterable[Removal]) -> list[Removal]:
+def joining(survey: Survey) -> list[Removal]:
     """The removals after which the next line would join the text before them, each with its semicolon."""
     found = []
-    for removal in removals:
+    for removal in survey.removals:
         if not removal.joins:
             continue
-        following = after(text, removal.end)
-        opens = following < len(text) and text[following] in removal.joins
-        if opens and LINE_BREAK.search(text, removal.end, following):
+        following = survey.after(removal.end)
+        opens = following < len(survey.text) and survey.text[following] in removal.joins
+        if opens and survey.broken(removal.end, following):
             found.append(replace(removal, semicolon=True))
     return found
 
 
-def harmful_breaks(code: str, stripped: str, survey: Survey) -> list[Refusal]:
+def harmful_breaks(code: Text, stripped: Text, survey: Survey) -> list[Refusal]:
     """Where removing types changed what a line break, or a first token, means."""
     found = []
     for end, keyword in survey.restricted:
-        was, now = after(code, end), after(stripped, end)
-        if LINE_BREAK.search(code, was, now) and not LINE_BREAK.search(code, end, was):
+        was, now = code.after(end), stripped.after(end)
+        if code.broken(was, now) and not code.broken(end, was):
             advice = f"without the type here, a line break would follow `{keyword}`; put both on one line"
             found.append(Refusal(was, advice))
     for end, arrow in survey.typed_arrows:
-        if LINE_BREAK.search(stripped, end, arrow):
+        if stripped.broken(end, arrow):
             advice = "without the type here, a line break would come before `=>`; put the return type on one line"
-            found.append(Refusal(after(code, end), advice))
+            found.append(Refusal(code.after(end), advice))
     if survey.prefixes:
         found += _exposed_braces(code, stripped, survey)
     return found
 
 
-def _exposed_braces(code: str, stripped: str, survey: Survey) -> list[Refusal]:
+def _exposed_braces(code: Text, stripped: Text, survey: Survey) -> list[Refusal]:
     found = []
     advice = "without its `<type>` this is read as a block or a declaration; write `(… as type)` instead"
     for end in survey.fat_arrows:
-        start = after(code, end)
-        if start in survey.prefixes and stripped.startswith("{", after(stripped, end)):
+        start = code.after(end)
+        if start in survey.prefixes and stripped.value.startswith("{", stripped.after(end)):
             found.append(Refusal(start, advice))
     for start in survey.statements:
-        if start in survey.prefixes and _STATEMENT_OPENER.match(stripped, after(stripped, start)):
+        if start in survey.prefixes and _STATEMENT_OPENER.match(stripped.value, stripped.after(start)):
             found.append(Refusal(start, advice))
     return found

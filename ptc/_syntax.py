@@ -1,23 +1,18 @@
-"""What in a TypeScript syntax tree is type, what cannot be erased, and what awaits.
+"""What the nodes of a TypeScript syntax tree mean for us: what goes, what cannot be erased, and what awaits.
 
-A `Survey` gathers notes while a tree is walked once, node after node, by the handlers below; nothing here recurses, so
-no nesting is too deep. Offsets are code points of the program: the parser reads a text that has one byte for each.
-What the notes lead to is decided in `ptc._erase`.
+Each handler notes one kind of node in a `Survey`. The tree is walked node after node and nothing here recurses, so no
+nesting is too deep.
 """
 
-import re
-from bisect import bisect_right
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from ptc._generics import GENERIC_HANDLERS
+from ptc._survey import Handlers, Removal, Survey
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["FORM_HANDLERS", "LINE_BREAK", "TYPE_HANDLERS", "Handlers", "Refusal", "Removal", "Survey", "after"]
-
-LINE_BREAK: Final = re.compile(r"[\n\r\u2028\u2029]")
-_TRIVIA: Final = re.compile(r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*[\s\S]*?\*/)*+")
+__all__ = ["FORM_HANDLERS", "TYPE_HANDLERS"]
 
 _BRACKETS: Final = "([`"
 """A line that begins with one of these goes on with the expression of the line before it."""
@@ -33,24 +28,6 @@ _TIGHTNESS: Final = {
     "**": 4,
 }
 """How tightly operators bind, from those that bind like `as` does on; the looser ones are not here."""
-
-_COMPARES: Final = re.compile(r"\+(?!\+)|-(?!-)|<(?![<=])|>(?![>=])")
-"""What makes the `>` before it a comparison, whatever stands between it and the `<`."""
-
-_BEGINS: Final = re.compile(r"\[|!(?!=)|\+\+|--")
-"""What begins an operand, so that the `>` before it on the same line is a comparison too."""
-
-_QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`(?:[^`\\]|\\.)*+`|//.*+|/\*[\s\S]*?\*/""")
-_OPERAND: Final = (
-    r"(?:(?:keyof|typeof|readonly)\s++)?+(?:[\w$]++(?:\.[\w$]++)*+|'[^'\n]*+'|\"[^\"\n]*+\")(?:\[[^\[\]\n]*+\])*+"
-)
-_OPERANDS: Final = rf"\s*+{_OPERAND}(?:\s*+[,|&]\s*+{_OPERAND})*+\s*+"
-_INNER_ARGUMENTS: Final = re.compile(f"<{_OPERANDS}>")
-_TYPE_LIST: Final = re.compile(_OPERANDS)
-"""Type arguments that could be read as values too."""
-
-_NESTED_ARGUMENTS: Final = 8
-"""Type arguments within type arguments that are looked at when the parser saw none: nobody writes more."""
 
 _PARAMETER_MODIFIERS: Final = frozenset({"accessibility_modifier", "override_modifier", "readonly"})
 _MODIFIERS: Final = _PARAMETER_MODIFIERS | {"declare", "abstract"}
@@ -80,92 +57,6 @@ _SUFFIXED_TYPES: Final = frozenset(
 )
 _TYPE_SUFFIXES: Final = frozenset({"[", "type_arguments", "arguments"})
 _NAMES_LIKE_MODIFIERS: Final = frozenset({"get", "set", "static", "async", "accessor"})
-
-
-def after(text: str, offset: int) -> int:
-    """The next offset from `offset` on that is neither white space nor comment."""
-    match = _TRIVIA.match(text, offset)
-    return match.end() if match else offset
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """A stretch of text that goes.
-
-    `semicolon`: it leaves a `;` in its first place. `joins`: it must do so too if the next line begins with one of
-    these characters.
-    """
-
-    start: int
-    end: int
-    semicolon: bool = False
-    joins: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Something that cannot be erased: where it is, and what to do about it."""
-
-    offset: int
-    advice: str
-
-
-@dataclass(slots=True)
-class Survey:
-    """The notes of one walk over a tree. `unreadable`: the parser met an error, so the notes are a guess."""
-
-    text: str
-    unreadable: bool
-    removals: list[Removal] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-    functions: list[tuple[int, int]] = field(default_factory=list)
-    """Where text is not part of the body itself."""
-    awaits: list[int] = field(default_factory=list)
-    restricted: list[tuple[int, str]] = field(default_factory=list)
-    """End and name of the keywords no line break may follow."""
-    fat_arrows: list[int] = field(default_factory=list)
-    typed_arrows: list[tuple[int, int]] = field(default_factory=list)
-    """End of `)` and start of `=>`, of arrow functions with a return type."""
-    prefixes: set[int] = field(default_factory=set)
-    """Starts of the `<T>` of type assertions."""
-    statements: list[int] = field(default_factory=list)
-    """Starts of expression statements."""
-    first: list[Removal] = field(default_factory=list)
-    """What must be gone before the parser can read on."""
-    comparisons: list[int] = field(default_factory=list)
-    """Offsets of `<` that open no type argument, though the parser took them for it."""
-    less: list[int] = field(default_factory=list)
-    """Offsets of the `<` that were read as operators, since the last `>`."""
-    after_open_field: set[int] = field(default_factory=set)
-    """Starts of class members that follow a field without a semicolon."""
-
-    def awaits_itself(self) -> bool:
-        """Whether there is an `await` outside all nested functions."""
-        spans = sorted(self.functions)
-        starts = [start for start, _ in spans]
-        reach = []  # how far the functions up to and including this one go
-        furthest = 0
-        for _, end in spans:
-            furthest = max(furthest, end)
-            reach.append(furthest)
-        for at in self.awaits:
-            before = bisect_right(starts, at)
-            if before == 0 or reach[before - 1] <= at:
-                return True
-        return False
-
-    def remove(self, node: "Node", *, semicolon: bool = False, joins: str = "") -> None:
-        self.removals.append(Removal(node.start_byte, node.end_byte, semicolon, joins))
-
-    def refuse(self, node: "Node", advice: str) -> None:
-        self.refusals.append(Refusal(node.start_byte, advice))
-
-    def broken(self, start: int, end: int) -> bool:
-        return LINE_BREAK.search(self.text, start, end) is not None
-
-
-Handler = Callable[[Survey, "Node"], bool]
-"""Notes what a node means for us. True: its children are to be looked at as well."""
 
 
 # -- handlers of plain JavaScript: the form of a program ---------------------------------------------------------------
@@ -218,7 +109,7 @@ def _member(survey: Survey, node: "Node") -> bool:
 
 def _same_line(survey: Survey, keyword: "Node") -> None:
     """Refuse a word that is a keyword only if what it belongs to stands on its line; else it is a name."""
-    if survey.broken(keyword.end_byte, after(survey.text, keyword.end_byte)):
+    if survey.broken(keyword.end_byte, survey.after(keyword.end_byte)):
         word = survey.text[keyword.start_byte : keyword.end_byte]
         survey.refuse(keyword, f"`{word}` must stand on the line of what it belongs to")
 
@@ -226,41 +117,6 @@ def _same_line(survey: Survey, keyword: "Node") -> None:
 def _plain(survey: Survey, node: "Node") -> bool:
     survey.remove(node)
     return False
-
-
-def _type_arguments(survey: Survey, node: "Node") -> bool:
-    # The parser takes `a < b && c > (d)` for a call, as if `&&` were `&` twice, and may split `>>` and `>=`.
-    text = survey.text[node.start_byte : node.end_byte]
-    logic = ("&&" in text or "||" in text) and re.search(r"&&|\|\|", _QUOTED.sub("", text))
-    follows = survey.text[node.end_byte : node.end_byte + 1]
-    inner = follows == ">" and survey.less and _applies(survey, survey.less[-1], node.end_byte + 1)
-    if logic or (follows in (">", "=") and not inner):
-        survey.comparisons.append(node.start_byte)
-    else:
-        survey.remove(node)
-    return False
-
-
-def _instantiation(survey: Survey, node: "Node") -> bool:
-    end = node.end_byte
-    follows = after(survey.text, end)
-    arguments = [child for child in node.children if child.type == "type_arguments"]
-    if survey.text.startswith("`", follows):
-        survey.first += [Removal(child.start_byte, child.end_byte) for child in arguments]
-        return False
-    begins = _BEGINS.match(survey.text, follows) and not survey.broken(end, follows)
-    if begins or _COMPARES.match(survey.text, follows):
-        survey.comparisons += [child.start_byte for child in arguments]
-        return False
-    return True
-
-
-def _call(survey: Survey, node: "Node") -> bool:
-    if node.child(0).type in _AS_EXPRESSIONS:
-        for child in node.children:
-            if child.type == "type_arguments":
-                survey.refuse(child, "TypeScript reads this `<` as a comparison; end the line before it with `;`")
-    return True
 
 
 def _annotation(survey: Survey, node: "Node") -> bool:
@@ -274,7 +130,7 @@ def _as(survey: Survey, node: "Node") -> bool:
         if child.type in ("as", "satisfies"):
             end = _end_of_type(survey, node)
             _continues_line(survey, node, child)
-            if end < node.end_byte and survey.text.startswith("<", after(survey.text, end)):
+            if end < node.end_byte and survey.text.startswith("<", survey.after(end)):
                 survey.refuse(child, "a type ends at the end of its line here; put its `<…>` on the same line")
             survey.removals.append(Removal(child.start_byte, end, joins=_BRACKETS))
             break
@@ -354,7 +210,7 @@ def _parameter(survey: Survey, node: "Node") -> bool:
             survey.remove(child)
         elif child.type == "this":
             survey.remove(node)
-            comma = after(survey.text, node.end_byte)
+            comma = survey.after(node.end_byte)
             if survey.text.startswith(",", comma):
                 survey.removals.append(Removal(comma, comma + 1))
             return False
@@ -413,7 +269,7 @@ def _abstract(survey: Survey, node: "Node") -> bool:
 def _arrow_function(survey: Survey, node: "Node") -> bool:
     parameters, result = node.child_by_field_name("parameters"), node.child_by_field_name("return_type")
     if parameters is not None and result is not None:
-        arrow = after(survey.text, result.end_byte)
+        arrow = survey.after(result.end_byte)
         survey.typed_arrows.append((parameters.end_byte, arrow))
     return _function(survey, node)
 
@@ -455,41 +311,6 @@ def _changes_hands(left: "Node", operator: str) -> bool:
     return _TIGHTNESS[inner.type] < _TIGHTNESS[operator] or inner.type == operator == "**"
 
 
-def _less(survey: Survey, node: "Node") -> bool:
-    survey.less.append(node.start_byte)
-    return False
-
-
-def _greater(survey: Survey, node: "Node") -> bool:
-    """What the parser took for a comparison, or for a shift: at times it closes type arguments for TypeScript."""
-    depth, end = node.end_byte - node.start_byte, node.end_byte
-    opening = survey.less[-depth] if len(survey.less) >= depth else None
-    survey.less.clear()
-    if opening is not None and _applies(survey, opening, end):
-        survey.removals.append(Removal(opening, end))
-    elif survey.text.startswith("`", end):
-        # Nobody shifts by a template string, and who compares with one leaves a space before it.
-        survey.refuse(
-            node, "the type argument of a tagged template must be a name; give the type a name, or leave it out"
-        )
-    return False
-
-
-def _applies(survey: Survey, opening: int, end: int) -> bool:
-    """Whether TypeScript takes the text from `<` to `>` for type arguments, by what it is and by what follows."""
-    text = survey.text[opening + 1 : end - 1]
-    for _ in range(_NESTED_ARGUMENTS):
-        text, found = _INNER_ARGUMENTS.subn("", text)
-        if not found:
-            break
-    if not _TYPE_LIST.fullmatch(text):
-        return False
-    follows = after(survey.text, end)
-    if survey.text[follows : follows + 1] in ("(", "`"):
-        return True
-    return survey.broken(end, follows) and not _COMPARES.match(survey.text, follows)
-
-
 def _import(survey: Survey, node: "Node") -> bool:
     kinds = {child.type for child in node.children}
     if "type" in kinds:
@@ -528,9 +349,6 @@ def _namespace(survey: Survey, node: "Node") -> bool:
     return False
 
 
-Handlers = Mapping[str, Callable[[Survey, "Node"], bool]]
-"""From the type of a node to what notes its meaning; a True answer means that its children count as well."""
-
 FORM_HANDLERS: Final[Handlers] = {
     "arrow_function": _function,
     "function_expression": _function,
@@ -546,6 +364,7 @@ FORM_HANDLERS: Final[Handlers] = {
 
 TYPE_HANDLERS: Final[Handlers] = {
     **FORM_HANDLERS,
+    **GENERIC_HANDLERS,
     "interface_declaration": _declaration,
     "type_alias_declaration": _declaration,
     "ambient_declaration": _declaration,
@@ -560,9 +379,6 @@ TYPE_HANDLERS: Final[Handlers] = {
     "satisfies_expression": _as,
     **dict.fromkeys(_TYPES, _type),
     "type_assertion": _assertion,
-    "type_arguments": _type_arguments,
-    "instantiation_expression": _instantiation,
-    "call_expression": _call,
     "type_parameters": _plain,
     "implements_clause": _plain,
     "non_null_expression": _non_null,
@@ -585,10 +401,6 @@ TYPE_HANDLERS: Final[Handlers] = {
     "enum_declaration": _enum,
     "internal_module": _namespace,
     "module": _namespace,
-    "<": _less,
-    ">": _greater,
-    ">>": _greater,
-    ">>>": _greater,
     "=>": _fat_arrow,
     "return": _restricted,
     "throw": _restricted,
