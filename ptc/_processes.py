@@ -25,6 +25,8 @@ _DIAGNOSTICS_BYTES = 8 * 1024
 # An honest run exits by itself after `done`; a dishonest one gets this long.
 _AFTER_DONE_S = 0.1
 _POLL_S = 0.005
+# Found by the dynamic linker, which also knows where; without it runs are confined less, and say so.
+_SECCOMP_LIBRARY = "libseccomp.so.2"
 # An image that is asked to ends at once; root waits for it so long, that it may be reaped.
 _UNLOAD_S = 1.0
 # A killed process is gone and reaped within milliseconds. If nobody has told so after this long, whoever should have
@@ -405,7 +407,7 @@ class RootProcess:
             raise StartError(f"the process could not be started: {error.strerror}") from None
         os.set_blocking(self._diagnostics_read, False)
         self.loop.add_reader(self._diagnostics_read, self._read_diagnostics)
-        arguments = [self._engine, self._library, str(child_end.fileno()), str(os.getpid())]
+        arguments = [self._engine, self._library, _SECCOMP_LIBRARY, str(child_end.fileno()), str(os.getpid())]
         command = [sys.executable, "-I", "-S", str(_BOOTSTRAP), *arguments]
         try:
             # Blocks for the milliseconds of a fork; asyncio's own way would add a watcher thread.

@@ -139,7 +139,11 @@ class Runtime:
             await root.stop()
 
     async def report(self) -> Mapping[str, Any]:
-        """What this machine has: engine name and version, `rejections`, `rlimits`. Starts root if need be."""
+        """What this machine has: engine name and version, `rejections`, `rlimits`, `seccomp`. Starts root if need be.
+
+        seccomp: the `level` in force, the forbidden calls a process under the filter was seen to die of (`denied`),
+        and why there is no filter (`problem`).
+        """
         root = await self.root()
         assert root.report is not None
         return root.report.model_dump(exclude={"type"})

@@ -1,4 +1,4 @@
-"""The first code of every process of ours: `python -I -S bootstrap.py ENGINE LIBRARY CONTROL_FD HOST_PID`.
+"""The first code of every process of ours: `python -I -S bootstrap.py ENGINE LIBRARY SECCOMP CONTROL_FD HOST_PID`.
 
 Started without site packages and without the environment, so the package `ptc` is not importable and must not be:
 its `__init__` would pull in half the host. A bare stand-in whose path leads to the same directory makes
@@ -17,8 +17,8 @@ def main() -> None:
     sys.modules["ptc"] = package
     from ptc.guest import root
 
-    engine, library, control, host = sys.argv[1:5]
-    root.main(engine, library, int(control), int(host))
+    engine, library, seccomp, control, host = sys.argv[1:6]
+    root.main(engine, library, seccomp, int(control), int(host))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 try:
@@ -27,7 +26,7 @@ _MADV_POPULATE_WRITE = 23
 _MAX_POPULATED = 1024 * 1024
 
 # <sys/prctl.h>
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 
 # Room beside twice the program's memory: the interpreter's own growth and one large copy of a value.
 ADDRESS_MARGIN = 64 * 1024 * 1024
@@ -56,11 +55,15 @@ def adopt_orphans() -> None:
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def forbid_new_privileges() -> str:
-    """Set no-new-privileges and tell the level of system-call confinement in force: `no-new-privs` or `off`."""
-    if _libc is not None and _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
-        return "no-new-privs"
-    return "off"
+def forbid_new_privileges() -> bool:
+    """Have this process and all it forks or executes never gain privileges. False where that cannot be. Linux only."""
+    return _libc is not None and _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+
+
+def leave_no_core() -> None:
+    """For a process that is going to crash on purpose: nothing of it is written or reported anywhere. Linux only."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def keep_only(descriptor: int) -> None:
@@ -76,15 +79,15 @@ def _close_from(low: int) -> None:
     os.closerange(low, min(soft, 65_536))
 
 
-def limit_image(memory: int, cpu: float) -> None:
-    """Bounds for the time of a load, lifted again by `end_load`: CPU seconds and address space in bytes."""
+def limit_image(memory: int, cpu: float, image_size: int) -> None:
+    """Bounds for the time of a load, lifted again by `end_load`. cpu in seconds; memory, image_size in bytes."""
     if resource is None:
         return
     signal.setitimer(signal.ITIMER_PROF, cpu)
     _lower(resource.RLIMIT_CORE, 0, 0)
     _lower(resource.RLIMIT_FSIZE, 0, 0)
     _lower(resource.RLIMIT_NOFILE, _MAX_IMAGE_DESCRIPTORS, _MAX_IMAGE_DESCRIPTORS)
-    bound = address_space() + 2 * memory + ADDRESS_MARGIN
+    bound = image_size + 2 * memory + ADDRESS_MARGIN
     _lower(resource.RLIMIT_AS, bound, resource.getrlimit(resource.RLIMIT_AS)[1])
 
 
@@ -139,13 +142,29 @@ def arm_timers(timeout: float | None, cpu: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, timeout + 1.0)
 
 
-def address_space() -> int:
-    """The size of this process's address space in bytes; 0 where the platform does not tell."""
-    try:
-        pages = int(Path("/proc/self/statm").read_bytes().split()[0])
-    except (OSError, ValueError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+class AddressSpace:
+    """The size of this process's address space, to be asked also where no file can be opened any more."""
+
+    def __init__(self) -> None:
+        self._statm = -1
+        with contextlib.suppress(OSError):
+            self._statm = os.open("/proc/self/statm", os.O_RDONLY)
+
+    def size(self) -> int:
+        """Bytes; 0 where the platform does not tell."""
+        if self._statm < 0:
+            return 0
+        try:
+            pages = int(os.pread(self._statm, 256, 0).split()[0])
+        except (OSError, ValueError, IndexError):
+            return 0
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def close(self) -> None:
+        """Give the descriptor back. The size is 0 from here on."""
+        if self._statm >= 0:
+            os.close(self._statm)
+            self._statm = -1
 
 
 class HeapSpan(NamedTuple):

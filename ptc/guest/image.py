@@ -5,9 +5,9 @@ import os
 import select
 import signal
 import time
-import traceback
 
-from ptc.guest import harden, reaper, run
+from ptc.guest import fault, harden, reaper, run
+from ptc.guest.confinement import Confinement
 from ptc.guest.control import Control, Message
 from ptc.guest.engine import Engine, EngineFault
 from ptc.guest.run import Port, RunConfig
@@ -16,32 +16,39 @@ from ptc.guest.run import Port, RunConfig
 OUT_OF_MEMORY, GUEST_FAULT, BAD_FRAME = 65, 70, 71
 
 
-def main(engine: Engine, prelude: str, control_fd: int, rlimits: list[str]) -> None:
-    """Serve the host until it unloads the image or is gone. Never returns."""
+def main(engine: Engine, prelude: str, control_fd: int, rlimits: list[str], confinement: Confinement) -> None:
+    """Serve the host until it unloads the image or is gone. Never returns.
+
+    rlimits: the names of the resource limits that hold here.
+    """
     harden.keep_only(control_fd)
+    fault.be_brief()
     status = GUEST_FAULT
     try:
-        status = _Image(engine, prelude, Control(3), rlimits).serve()
+        status = _Image(engine, prelude, Control(3), rlimits, confinement).serve()
     except MemoryError:
         status = OUT_OF_MEMORY
-    except EngineFault as fault:
-        status = OUT_OF_MEMORY if fault.out_of_memory else GUEST_FAULT
-        traceback.print_exc()
-    except ValueError:
+    except EngineFault as error:
+        status = OUT_OF_MEMORY if error.out_of_memory else GUEST_FAULT
+        fault.report(error)
+    except ValueError as error:
         status = BAD_FRAME
-        traceback.print_exc()
-    except BaseException:
-        traceback.print_exc()
+        fault.report(error)
+    except BaseException as error:
+        fault.report(error)
     finally:
         os._exit(status)
 
 
 class _Image:
-    def __init__(self, engine: Engine, prelude: str, control: Control, rlimits: list[str]) -> None:
+    def __init__(
+        self, engine: Engine, prelude: str, control: Control, rlimits: list[str], confinement: Confinement
+    ) -> None:
         self._engine = engine
         self._prelude = prelude
         self._control = control
         self._rlimits = rlimits
+        self._confinement = confinement
         self._port = Port()
         self._config: RunConfig | None = None
         self._runs: dict[int, int] = {}
@@ -82,13 +89,18 @@ class _Image:
         began = time.perf_counter()
         limits = message["limits"]
         memory, cpu = int(limits["memory"]), float(limits["cpu"])
-        harden.limit_image(memory, cpu)
+        address_space = harden.AddressSpace()
+        harden.limit_image(memory, cpu, address_space.size())
         # The host's measure of the process's growth is the limit; where it cannot measure, the engine's own stands in.
-        heap = 2 * memory + harden.ADDRESS_MARGIN if harden.address_space() else memory
+        heap = 2 * memory + harden.ADDRESS_MARGIN if address_space.size() else memory
         self._engine.open(heap, int(limits["stack"]))
         self._port.bind(self._engine)
         self._engine.evaluate(self._prelude)
         before = harden.heap_end()
+        level, filters = self._confinement.level, self._confinement.filters
+        if filters is not None and not filters.image.load():  # it was seen to work, so this kernel is out of something
+            level, filters = "no-new-privs", None
+        # From here on there is program text in the engine.
         answer = json.loads(self._engine.call("load", json.dumps(message)))
         harden.end_load()
         if "misuse" in answer:
@@ -101,9 +113,11 @@ class _Image:
                 refusal["at"] = {"line": problem["line"], "column": problem["column"]}
             self._control.send(refusal)
             return False
-        wanted = harden.run_limits(memory, cpu, harden.address_space())
+        wanted = harden.run_limits(memory, cpu, address_space.size())
+        address_space.close()
         self._config = RunConfig(
             limits=[limit for limit in wanted if limit[0] in self._rlimits],
+            filter=filters.run if filters is not None else None,
             cpu=cpu,
             program=harden.HeapSpan(before, harden.heap_end()),
         )
@@ -113,7 +127,7 @@ class _Image:
             "isolation": {
                 "process": "fork",
                 "rlimits": sorted(limit[0] for limit in self._config.limits),
-                "seccomp": harden.forbid_new_privileges(),
+                "seccomp": level,
             },
             "engine": {"name": self._engine.name, "version": self._engine.version},
             "loadMs": (time.perf_counter() - began) * 1000.0,

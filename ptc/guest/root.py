@@ -6,6 +6,7 @@ import signal
 import traceback
 
 from ptc.guest import harden, image, prelude, reaper
+from ptc.guest.confinement import Confinement, confine
 from ptc.guest.control import Control, Message
 from ptc.guest.engine import Engine
 from ptc.guest.quickjs import QuickJS, is_supported
@@ -15,18 +16,22 @@ from ptc.guest.quickjs import QuickJS, is_supported
 _LOOK_MS = 1000
 
 
-def main(engine_name: str, library: str, control_fd: int, host: int) -> None:
-    """Serve the host until it is gone. Never returns."""
+def main(engine_name: str, library: str, seccomp: str, control_fd: int, host: int) -> None:
+    """Serve the host until it is gone. Never returns.
+
+    library: the path of the engine's extension module. seccomp: name or path of libseccomp. host: its process id.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     harden.keep_only(control_fd)
     harden.adopt_orphans()
     engine = _open_engine(engine_name, library)
-    probe = _probe()
+    rlimits = _probe()
+    confinement = confine(seccomp)
     source = prelude.source()
     # From here on no file is read any more, and the heap is what every image starts from.
     harden.freeze_heap()
     try:
-        _Root(Control(3), engine, source, probe, host).serve()
+        _Root(Control(3), engine, source, rlimits, confinement, host).serve()
     except Exception:
         traceback.print_exc()  # the diagnostics pipe
     _end()
@@ -43,7 +48,9 @@ def _open_engine(name: str, library: str) -> Engine:
 
 def _probe() -> list[str]:
     """The resource limits this platform really enforces, as a run would have them."""
-    limits = harden.run_limits(1024**3, 60.0, harden.address_space())
+    address_space = harden.AddressSpace()
+    limits = harden.run_limits(1024**3, 60.0, address_space.size())
+    address_space.close()
     return harden.in_child(lambda: " ".join(harden.supported_limits(limits)).encode()).decode().split()
 
 
@@ -53,12 +60,21 @@ def _end() -> None:
 
 
 class _Root:
-    def __init__(self, control: Control, engine: Engine, prelude: str, rlimits: list[str], host: int) -> None:
+    def __init__(
+        self,
+        control: Control,
+        engine: Engine,
+        prelude: str,
+        rlimits: list[str],
+        confinement: Confinement,
+        host: int,
+    ) -> None:
         self._control = control
         self._host = host
         self._engine = engine
         self._prelude = prelude
         self._rlimits = rlimits
+        self._confinement = confinement
         self._images: dict[int, int] = {}
         """Process id of every living image → its number at the host."""
 
@@ -73,6 +89,11 @@ class _Root:
                 "engine": {"name": self._engine.name, "version": self._engine.version},
                 "rejections": self._engine.rejections,
                 "rlimits": self._rlimits,
+                "seccomp": {
+                    "level": self._confinement.level,
+                    "denied": self._confinement.denied,
+                    "problem": self._confinement.problem,
+                },
             }
         )
         while os.getppid() == self._host:
@@ -101,7 +122,7 @@ class _Root:
             if pid == 0:
                 waker.disable()
                 harden.die_with_parent(root)
-                image.main(self._engine, self._prelude, control_fd, self._rlimits)
+                image.main(self._engine, self._prelude, control_fd, self._rlimits, self._confinement)
             os.close(control_fd)
             self._images[pid] = number
             self._control.send({"type": "started", "image": number, "pid": pid})

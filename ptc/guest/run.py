@@ -6,12 +6,12 @@ The descriptors of a run: 0 the null device, 1 and 2 the pipe for native output,
 import os
 import struct
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ptc.guest import harden
+from ptc.guest import fault, harden
 from ptc.guest.engine import Engine, EngineFault
+from ptc.guest.seccomp import Filter
 
 _CHANNEL = 3
 OUT_OF_MEMORY, GUEST_FAULT, MEASURE_FAILED = 65, 70, 77
@@ -19,9 +19,11 @@ OUT_OF_MEMORY, GUEST_FAULT, MEASURE_FAILED = 65, 70, 77
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """What every run of an image gets: resource limits as (name, soft, hard), CPU seconds, where its program lies."""
+    """What every run of an image gets: resource limits as (name, soft, hard), its filter of system calls if there is
+    one, CPU seconds, where its program lies."""
 
     limits: list[tuple[str, int, int]]
+    filter: Filter | None
     cpu: float
     program: harden.HeapSpan
 
@@ -114,8 +116,8 @@ def _sealed(function: Callable[[str], str]) -> Callable[[str], str]:
             os._exit(OUT_OF_MEMORY)
         except BrokenPipeError:
             os._exit(0)
-        except BaseException:
-            traceback.print_exc()
+        except BaseException as error:
+            fault.report(error)
             os._exit(GUEST_FAULT)
 
     return call
@@ -128,11 +130,7 @@ def main(engine: Engine, port: Port, config: RunConfig, channel: int, native: in
         os.dup2(native, 1)
         os.dup2(native, 2)
         harden.keep_only(channel)
-        try:
-            harden.apply_limits(config.limits)
-        except (OSError, ValueError):
-            traceback.print_exc()
-            os._exit(MEASURE_FAILED)
+        _confine(config)
         port.connect(config)
         if is_spare:
             # Touch now what the program will touch, so that the pages are copied while nobody waits.
@@ -143,15 +141,27 @@ def main(engine: Engine, port: Port, config: RunConfig, channel: int, native: in
         status = 0
     except MemoryError:
         status = OUT_OF_MEMORY
-    except EngineFault as fault:
-        status = OUT_OF_MEMORY if fault.out_of_memory else GUEST_FAULT
-        traceback.print_exc()
+    except EngineFault as error:
+        status = OUT_OF_MEMORY if error.out_of_memory else GUEST_FAULT
+        fault.report(error)
     except BrokenPipeError:
         status = 0
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        fault.report(error)
     finally:
         os._exit(status)
+
+
+def _confine(config: RunConfig) -> None:
+    """Put every measure in force. A run without one that was promised does not begin."""
+    try:
+        harden.apply_limits(config.limits)
+        # Before `ready`, while nobody waits: loading it takes the kernel longer than all the rest of a short run.
+        if config.filter is not None and not config.filter.load():
+            raise OSError("the kernel did not take the filter of system calls")
+    except (OSError, ValueError) as error:
+        fault.report(error)
+        os._exit(MEASURE_FAILED)
 
 
 def execute(engine: Engine, port: Port) -> None:

@@ -22,6 +22,14 @@ class EngineName(_Control):
     version: Annotated[str, Field(max_length=64)]
 
 
+class SeccompReport(_Control):
+    """How far system calls are confined, what a process under the filter was seen to die of, why there is no filter."""
+
+    level: Literal["filter", "no-new-privs", "off"]
+    denied: Annotated[list[Annotated[str, Field(max_length=32)]], Field(max_length=32)]
+    problem: Annotated[str, Field(max_length=1024)]
+
+
 class RootReady(_Control):
     """Root's first message: what this machine has."""
 
@@ -29,6 +37,7 @@ class RootReady(_Control):
     engine: EngineName
     rejections: Literal["all", "calls"]
     rlimits: Annotated[list[Annotated[str, Field(max_length=16)]], Field(max_length=16)]
+    seccomp: SeccompReport
 
 
 class ImageStarted(_Control):
