@@ -229,6 +229,21 @@ def test_large_integers_are_exact() -> None:
     assert refusal_of("2n ** 100000n") == "value: integer of more than 4300 digits"
 
 
+def test_every_power_of_two_is_written_in_the_shortest_way() -> None:
+    """PTC-011 PTC-112 the text is what Python makes of the same double, which the host demands of integers."""
+    code = """
+      const all = [];
+      for (let e = -1074; e < 1024; e++) all.push(2 ** e, -(2 ** e), 2 ** e * 1.5);
+      return [all, 2 ** 70, 123456789012345680000, 1e21, 5e-324, 0.1 + 0.2, 1e-7]
+    """
+    texts = run(code).texts[-1].split("},")[-1].removesuffix("]}").split(",")
+    powers = [sign * 2.0**e for e in range(-1074, 1024) for sign in (1, -1, 1.5)]
+    numbers = [*powers, 2.0**70, 123456789012345680000.0, 1e21, 5e-324, 0.1 + 0.2, 1e-7]
+    numbers = [x for x in numbers if x != 1.5 * 2.0**-1074]  # halves of the smallest double round away
+    assert len(texts) == len(powers) + 6
+    assert [text for text in texts if float(text) != 1.5 * 2.0**-1074] == [wire.number_text(x) for x in numbers]
+
+
 def test_odd_characters_cross_unchanged() -> None:
     """PTC-013 in strings and in keys, both ways; two halves from Python are one character."""
     odd = 'a\x00\u2028\ufeff\ud800\U0001f600\udc00\x7f\x80\xff\u0100"\\/\b\n'

@@ -11,7 +11,6 @@
 //   - an array for the program is made with all its elements, so that storing one overwrites an own property.
 
 const ReflectApply = Reflect.apply;
-const ReflectConstruct = Reflect.construct;
 const functionCall = Function.prototype.call;
 const functionBind = Function.prototype.bind;
 const uncurry = (method) => ReflectApply(functionBind, functionCall, [method]);

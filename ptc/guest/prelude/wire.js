@@ -38,7 +38,7 @@ function encode(value, root, drop, maxDepth) {
     } else if (type === "number") {
       if (value - value !== 0) return refuseValue(root, open, value + " is not JSON"); // NaN, Infinity, -Infinity
       if (value === 0 && 1 / value < 0) return refuseValue(root, open, "-0 is not JSON");
-      pieces[count++] = value;
+      pieces[count++] = (value | 0) === value ? value : numberText(value);
     } else if (type === "boolean") {
       pieces[count++] = value;
     } else if (value === null) {
@@ -114,6 +114,29 @@ function objectMarker(keys) {
     marker.text = text;
   }
   return text;
+}
+
+// A number as the language prints it, with the fewest digits that mean this double. QuickJS prints some powers of two
+// with 17 digits where 16 do (all of them with an exponent); the host counts, and takes for this double, the shortest.
+const LONG_NUMBER = /^(-?)(\d)\.(\d{15})(\d)(e.*)$/;
+
+function numberText(value) {
+  const text = "" + value;
+  if (text.length < 21) return text;
+  const match = regExpExec(LONG_NUMBER, text);
+  if (match === null) return text;
+  const below = match[2] + match[3];
+  const above = "" + (BigIntFrom(below) + 1n);
+  const nearer = match[4] < "5" ? below : above;
+  return written(match, nearer, value) ?? written(match, nearer === below ? above : below, value) ?? text;
+}
+
+function written(match, digits, value) {
+  if (digits.length !== 16) return undefined;
+  let end = 16;
+  while (end > 2 && charCodeAt(digits, end - 1) === 48) end -= 1; // no zeros at the end
+  const text = match[1] + digits[0] + "." + stringSlice(digits, 1, end) + match[5];
+  return toNumber(text) === value ? text : undefined;
 }
 
 // A copy of a value for trusted code, without the properties that are undefined. Throws an error with the refusal.
@@ -224,6 +247,7 @@ function jsonSize(text) {
   for (let i = 0; i < tokens.length; i++) {
     const token = tokens[i];
     if (typeof token === "string") size += sizeOf(token);
+    else if (typeof token === "number") size += numberText(token).length;
     else if (typeof token !== "object" || token === null) size += ("" + token).length;
     else if (token.kind === "bigint") size += token.digits.length;
     else if (token.kind === "array") size += token.length === 0 ? 2 : token.length + 1;
