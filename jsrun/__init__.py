@@ -1,1 +1,121 @@
-"""The subharness runtime: bundles, doors, guards, fuel, journal and result."""
+"""The subharness runtime: bundles, doors, guards, fuel, journal and result.
+
+`Bundle` holds a program and what it needs, `Runner` runs it against an `Env`, and every run ends in a `RunResult`.
+Helpers for tests are in `jsrun.testing`.
+"""
+
+from jsrun.belt import Belt, Tool, ToolSpec, tool
+from jsrun.bundle import Bundle
+from jsrun.diagnostics import Diagnostic
+from jsrun.env import (
+    AIOptions,
+    Answer,
+    AskAnswer,
+    AskOptions,
+    CallbackEnv,
+    Env,
+    Note,
+    Prompted,
+    ToolResult,
+    UnwiredEnv,
+)
+from jsrun.errors import (
+    AlreadyExists,
+    BeltError,
+    BundleError,
+    DivergenceError,
+    DoorFailure,
+    EvalError,
+    InFlightError,
+    InputError,
+    JournalError,
+    JsrunError,
+    MintBusy,
+    NotFound,
+    NotWired,
+    ResumeError,
+    StaleParent,
+    StoreError,
+    UnknownSubharness,
+)
+from jsrun.evals import Case, CaseReport, load_cases, run_case
+from jsrun.events import RunEvent
+from jsrun.fuel import CEILING, Fuel
+from jsrun.journal import EntryRow, Journal, MemoryJournal, RunRecord, RunRow
+from jsrun.local_env import LocalEnv
+from jsrun.look import Look, WorkspaceLook
+from jsrun.manifest import Guard, Manifest
+from jsrun.memory import FileMemory, Memory
+from jsrun.prompts import Prompt
+from jsrun.result import Artifact, LogEntry, RunResult, Truncation, Usage
+from jsrun.runner import Run, Runner, check
+from jsrun.spend import Spend
+from jsrun.sqlite_journal import SqliteJournal
+from ptc.outcome import UNSET
+
+__all__ = [
+    "CEILING",
+    "UNSET",
+    "AIOptions",
+    "AlreadyExists",
+    "Answer",
+    "Artifact",
+    "AskAnswer",
+    "AskOptions",
+    "Belt",
+    "BeltError",
+    "Bundle",
+    "BundleError",
+    "CallbackEnv",
+    "Case",
+    "CaseReport",
+    "Diagnostic",
+    "DivergenceError",
+    "DoorFailure",
+    "EntryRow",
+    "Env",
+    "EvalError",
+    "FileMemory",
+    "Fuel",
+    "Guard",
+    "InFlightError",
+    "InputError",
+    "Journal",
+    "JournalError",
+    "JsrunError",
+    "LocalEnv",
+    "LogEntry",
+    "Look",
+    "Manifest",
+    "Memory",
+    "MemoryJournal",
+    "MintBusy",
+    "NotFound",
+    "NotWired",
+    "Note",
+    "Prompt",
+    "Prompted",
+    "ResumeError",
+    "Run",
+    "RunEvent",
+    "RunRecord",
+    "RunResult",
+    "RunRow",
+    "Runner",
+    "Spend",
+    "SqliteJournal",
+    "StaleParent",
+    "StoreError",
+    "Tool",
+    "ToolResult",
+    "ToolSpec",
+    "Truncation",
+    "UnknownSubharness",
+    "UnwiredEnv",
+    "Usage",
+    "WorkspaceLook",
+    "check",
+    "load_cases",
+    "run_case",
+    "tool",
+]

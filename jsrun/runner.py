@@ -12,10 +12,11 @@ from jsrun._calls import SchemaCache
 from jsrun._images import Images
 from jsrun._life import Life, Order, Shared
 from jsrun.bundle import Bundle
+from jsrun.diagnostics import Diagnostic, arrange
 from jsrun.doors import Rules
 from jsrun.endings import cancelled
 from jsrun.env import Env
-from jsrun.errors import JsrunError
+from jsrun.errors import BundleError, JsrunError
 from jsrun.events import Observer, Watch
 from jsrun.fuel import CEILING, Fuel, resolve
 from jsrun.journal import Journal, MemoryJournal, new_run_id
@@ -276,3 +277,19 @@ def _moment(started_at: datetime | str | None) -> datetime:
     if when.tzinfo is None:
         raise ValueError("started_at needs a time zone; write it in UTC, such as 2026-01-31T12:00:00Z")
     return when.astimezone(UTC)
+
+
+async def check(bundle: Bundle, engine: str | None = None) -> tuple[Diagnostic, ...]:
+    """What is to be said about a bundle, the engine's opinion of its program included; `engine`: else the bundle's.
+
+    An engine that refuses the program is an error among the warnings. JsrunError if the engine is not installed.
+    """
+    manifest = bundle.manifest
+    images = Images(bundle.prepared, bundle.source, engine or manifest.engine, None, PARALLEL)
+    try:
+        await images.get(resolve(None, bundle.fuel, manifest.fuel, manifest.deadline))
+    except BundleError as error:
+        return arrange((*bundle.warnings, *error.diagnostics))
+    finally:
+        await images.aclose()
+    return bundle.warnings

@@ -7,21 +7,30 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, cast
 
 from jsrun._text import compact_json
+from jsrun.bundle import Bundle
 from jsrun.env import (
     AIOptions,
     Answer,
     AskAnswer,
     AskOptions,
+    Env,
+    Memory,
     Note,
     ToolResult,
     as_notes,
 )
 from jsrun.errors import DoorFailure, EvalError
+from jsrun.events import Observer
+from jsrun.fuel import Fuel
+from jsrun.journal import Journal
+from jsrun.look import Look
 from jsrun.prompts import Prompt
 from jsrun.result import Reason, RunResult
+from jsrun.runner import Runner
 from jsrun.spend import Spend
 from jsrun.whitelist import matches
 from ptc.outcome import UNSET, Unset
+from ptc.runtime import Runtime
 from ptc.wire import Json
 
 DOORS = ("ai", "tool", "ask", "remember", "recall", "log")
@@ -227,6 +236,40 @@ def assert_calls(result: RunResult, expected: int | Sequence[str], env: Scripted
         raise TypeError("assert_calls needs env= to compare a list of calls")
     calls = [str(call) for call in env.calls]
     _expect(calls == list(expected), result, f"expected the calls {list(expected)}, got {calls}")
+
+
+def bundle(
+    program: str,
+    *,
+    prompts: Mapping[str, str] | None = None,
+    memory: Memory | None = None,
+    look: Look | None = None,
+    fuel: Fuel | None = None,
+    **manifest: object,
+) -> Bundle:
+    """A bundle of a program and what the test cares about; `name` and `purpose` are filled in. BundleError as always.
+
+    A `fuel` is that of the bundle, in the units of Fuel; what else is given belongs to the manifest.
+    """
+    filled = {"name": "test", "purpose": "A bundle of a test.", **manifest}
+    return Bundle(cast("dict[str, Json]", filled), program, prompts=prompts, memory=memory, look=look, fuel=fuel)
+
+
+async def run_bundle(
+    bundle: Bundle,
+    input: object = None,
+    env: Env | None = None,
+    *,
+    runtime: Runtime | None = None,
+    fuel: Fuel | None = None,
+    look: Look | None = None,
+    journal: Journal | None = None,
+    on_event: Observer | None = None,
+) -> RunResult:
+    """Run a bundle once, against a ScriptedEnv without items if there is no Env. Raises what `Runner.run` raises."""
+    async with Runner(bundle, runtime=runtime) as runner:
+        chosen = env if env is not None else ScriptedEnv()
+        return await runner.run(input, chosen, fuel=fuel, look=look, journal=journal, on_event=on_event)
 
 
 def _expect_ending(result: RunResult, status: str, reason: str | None, mentions: str) -> None:
