@@ -83,6 +83,16 @@ def descriptors(pid: int) -> dict[int, str]:
     return found
 
 
+def proc(pid: int, name: str) -> str:
+    """One file of what the system tells of a process."""
+    return Path(f"/proc/{pid}/{name}").read_text()
+
+
+def working_directory(pid: int) -> str:
+    """Where a process is."""
+    return str(Path(f"/proc/{pid}/cwd").readlink())
+
+
 async def until(condition: Callable[[], bool], what: str, within: float = PATIENCE_S) -> None:
     """Wait for a condition that must come true."""
     loop = asyncio.get_running_loop()

@@ -191,7 +191,7 @@ async def test_a_reload_that_fails_is_the_outcome(engine: str, monkeypatch: pyte
     """PTC-055 if root cannot be started again, that is the outcome and no exception; later it may work again."""
     async with ptc.Runtime(engine=engine, spares=0) as runtime:
         image = await runtime.load("return 1")
-        os.kill(root_of(runtime), signal.SIGKILL)
+        kill_unseen([root_of(runtime)], images_of(runtime))
         with monkeypatch.context() as patch:
             patch.setattr("ptc._processes._BOOTSTRAP", Path("/nonexistent/ptc/guest/bootstrap.py"))
             outcome = await image.run()

@@ -49,6 +49,11 @@ function load({ data, form, name, setup, inputName, limits: given }) {
   return compile(data.code, names, isAsync);
 }
 
+// For text that is loaded only: with no memory left for the error itself QuickJS throws null, and so may a program.
+function isNoMemory(thrown) {
+  return thrown === null || isOutOfMemory(thrown);
+}
+
 // Setup is trusted source of the embedding package. Gives "" or what is wrong with it.
 function runSetup(source, namespaces, parameters, inputName) {
   const host = {
@@ -67,7 +72,7 @@ function runSetup(source, namespaces, parameters, inputName) {
     const run = evaluateGlobally("(function (host) { 'use strict';\n" + source + "\n})");
     extra = ReflectApply(run, undefined, [ObjectFreeze(host)]);
   } catch (thrown) {
-    if (isOutOfMemory(thrown)) throw thrown;
+    if (isNoMemory(thrown)) endProcess("65");
     return "setup failed: " + describe(thrown);
   }
   if (extra === undefined || extra === null) return "";
@@ -103,7 +108,7 @@ function compile(code, names, isAsync) {
     program.run = evaluateGlobally(source);
     return { __proto__: null };
   } catch (thrown) {
-    if (isOutOfMemory(thrown)) throw thrown;
+    if (isNoMemory(thrown)) endProcess("65");
     return { __proto__: null, problem: syntaxProblem(thrown, code) };
   }
 }
