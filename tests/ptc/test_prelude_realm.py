@@ -72,6 +72,18 @@ HOSTILE_PROTOTYPES = """
 """
 
 
+# Behind every built-in prototype a Proxy whose traps all throw: a look-up that misses does not end quietly.
+HOSTILE_CHAINS = """
+  const traps = {__proto__: null};
+  const trap = () => { throw new TypeError('trap') };
+  for (const name of ['get', 'set', 'has', 'getPrototypeOf', 'getOwnPropertyDescriptor', 'ownKeys', 'defineProperty'])
+    traps[name] = trap;
+  const behind = new Proxy({__proto__: null}, traps);
+  for (const maker of [Array, Function, Promise, String, RegExp, Map, Set, Error, Number, Symbol, BigInt, Date])
+    Reflect.setPrototypeOf(maker.prototype, behind);
+"""
+
+
 def test_the_global_object_holds_exactly_the_list() -> None:
     """PTC-072 names and symbols, also the hidden ones."""
     guest = run("return Reflect.ownKeys(globalThis).map(String).sort()")
@@ -112,8 +124,11 @@ def test_modules_do_not_exist() -> None:
     assert "problem" in guest.load("import x from 'os'")
 
 
+DAMAGES = {"everything": BREAK_EVERYTHING, "prototypes": HOSTILE_PROTOTYPES, "chains": HOSTILE_CHAINS}
+
+
 @pytest.mark.parametrize("form", ["async", "sync"])
-@pytest.mark.parametrize("damage", [BREAK_EVERYTHING, HOSTILE_PROTOTYPES], ids=["everything", "prototypes"])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_nothing_a_program_breaks_changes_what_crosses(form: str, damage: str) -> None:
     """PTC-075 calls, failures, logs and the value stay as they were."""
     wait = "await " if form == "async" else ""
