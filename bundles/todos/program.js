@@ -3,8 +3,8 @@
 
 const KINDS = ["TODO", "FIXME", "XXX"];
 
-// A comment sign of a common language before the word on the same line; so a word inside code or prose does not count.
-const COMMENT = /(#|\/\/|\/\*|<!--|--|;|%|^\s*\*)(.*?)\b(TODO|FIXME|XXX)\b(?:\(([^)]*)\))?:?\s*(.*)$/;
+// A comment sign of a common language, at the start or after a blank, and the word behind it on the same line.
+const COMMENT = /(?<!\S)(#|\/\/|\/\*|<!--|--|;|%|\*)(.*?)\b(TODO|FIXME|XXX)\b(?:\(([^)]*)\))?:?\s*(.*)$/;
 
 function run({ path, glob }) {
   const { entries } = tool("list", { path });
@@ -49,7 +49,7 @@ function readComments(file, wanted) {
   const { text } = tool("read", { path: file, start: first, lines: numbers[numbers.length - 1] - first + 6 });
   const rows = text.split("\n");
   for (const line of numbers) {
-    const match = COMMENT.exec(rows[line - first] ?? "");
+    const match = findComment(rows[line - first] ?? "");
     if (match === null) continue;
     const [, sign, , kind, owner, rest] = match;
     const words = [clean(rest), ...continuation(rows, line - first + 1, sign)];
@@ -58,13 +58,21 @@ function readComments(file, wanted) {
   return items;
 }
 
+// The comment of a line, unless a quote is open before it: then it is text inside code.
+function findComment(row) {
+  const match = COMMENT.exec(row);
+  if (match === null) return null;
+  const quotes = row.slice(0, match.index).match(/["'`]/g) ?? [];
+  return quotes.length % 2 === 0 ? match : null;
+}
+
 // Up to four lines below that are nothing but a comment of the same kind and begin no comment of their own.
 function continuation(rows, from, sign) {
   const words = [];
   for (const row of rows.slice(from, from + 4)) {
     const bare = row.trim();
-    if (!bare.startsWith(sign.trim()) || COMMENT.test(row)) break;
-    const rest = clean(bare.slice(sign.trim().length));
+    if (!bare.startsWith(sign) || COMMENT.test(row)) break;
+    const rest = clean(bare.slice(sign.length));
     if (rest === "") break;
     words.push(rest);
   }

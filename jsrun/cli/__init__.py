@@ -4,17 +4,20 @@ Exit codes: 0 it went well (of `run`: finished), 1 it could not be done (bad bun
 2 the run is incomplete, 3 it fell back.
 """
 
+import os
 import sys
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
-from typer import _click as click  # the copy of click that typer brings
 
 from jsrun.cli import check, doctor, journal, new, run
 from jsrun.cli.output import Refusal, print_json, print_problem
 
 __all__ = ["app", "main"]
+
+# typer does not export the class of all its usage errors, only those below it.
+_UsageError = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="jsrun",
@@ -56,17 +59,30 @@ def call(arguments: list[str]) -> int:
     wants_json = "--json" in arguments
     try:
         result = app(arguments, prog_name="jsrun", standalone_mode=False)
+        sys.stdout.flush()
     except Refusal as refusal:
         return _refused(refusal, wants_json)
-    except click.exceptions.ClickException as error:
-        return _refused(Refusal(error.format_message(), code="usage"), wants_json)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        return _refused(Refusal("interrupted", code="interrupted"), wants_json)
-    except BrokenPipeError:
-        # Whoever read our output has enough; python would complain when it flushes.
-        sys.stdout = None  # type: ignore[assignment]
+    except _UsageError as error:
+        return _refused(Refusal(_usage_text(error), code="usage"), wants_json)
+    except (typer.Abort, KeyboardInterrupt):
+        return _refused(Refusal("Interrupted.", code="interrupted"), wants_json)
+    except (BrokenPipeError, SystemExit):
+        # Whoever reads our output has enough. Python would complain at the end, when it flushes what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return result if isinstance(result, int) else 0
+
+
+def _usage_text(error: Exception) -> str:
+    """The message of a usage error, and where to find help. Without any argument the message is the help itself."""
+    text = str(getattr(error, "message", error))
+    format_message = getattr(error, "format_message", None)
+    if callable(format_message):
+        text = format_message()
+    context = getattr(error, "ctx", None)
+    if context is None or text.startswith("Usage:"):
+        return text
+    return f'{text} Try "{context.command_path} --help".'
 
 
 def _refused(refusal: Refusal, wants_json: bool) -> int:

@@ -1,7 +1,6 @@
 """`jsrun new`: a bundle that checks, tests and runs at once."""
 
 import json
-import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -76,9 +75,7 @@ def create(path: Path, *, is_async: bool) -> None:
         Bundle.from_files(texts)
     except BundleError as error:
         problem = error.diagnostics[0]
-        near = re.sub(r"[^a-z0-9_-]+", "-", path.name.lower()).strip("-_0123456789")[:64]
-        hint = f' Use "{near}".' if near and near != path.name else ""
-        raise Refusal(f"{problem.message} {problem.hint}{hint}", code=problem.code) from None
+        raise Refusal(f"{problem.message} {problem.hint}", code=problem.code) from None
     try:
         staged = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         try:

@@ -30,7 +30,7 @@ class Refusal(Exception):
         if isinstance(error, BundleError):
             return cls(str(error), code="bundle", diagnostics=error.diagnostics)
         if isinstance(error, InputError):
-            return cls("\n".join(f"input: {problem}" for problem in error.problems), code="input")
+            return cls("\n".join(error.problems), code="input")
         return cls(str(error))
 
 

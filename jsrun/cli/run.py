@@ -74,6 +74,8 @@ def command(
     limits = read_fuel(fuel or [])
     if not workspace.is_dir():
         raise Refusal(f'--workspace: there is no directory "{workspace}".', code="not-found")
+    if journal != DEFAULT_JOURNAL and not journal.parent.is_dir():
+        raise Refusal(f'--journal: there is no directory "{journal.parent}".', code="not-found")
     belt = _belt(workspace, tools or [])
     chosen = _env(env, model, belt, loaded)
     with progress(loaded.manifest.name, quiet=quiet or as_json) as watch:
