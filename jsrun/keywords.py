@@ -210,7 +210,9 @@ def _no_alternative(failed: list[list[ValidationError]], instance: Value) -> str
 
 
 def _not(validator: Validator, subschema: Value, instance: Value, schema: Value) -> Errors:
-    if validator.evolve(schema=subschema).is_valid(instance):
+    if subschema == {}:
+        yield ValidationError("is not allowed")
+    elif validator.evolve(schema=subschema).is_valid(instance):
         yield ValidationError("is what the schema rules out")
 
 

@@ -35,7 +35,7 @@ _IN_VALUE = (
     "unevaluatedItems", "unevaluatedProperties",
 )  # fmt: skip
 _IN_LIST = ("allOf", "anyOf", "oneOf", "prefixItems")
-_IN_VALUES = ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
+IN_VALUES = ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
     for keyword in _IN_LIST:
         for index, subschema in enumerate(schema.get(keyword, ())):
             yield (keyword, index), subschema
-    for keyword in _IN_VALUES:
+    for keyword in IN_VALUES:
         for name, subschema in schema.get(keyword, {}).items():
             yield (keyword, name), subschema
 

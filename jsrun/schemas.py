@@ -16,6 +16,7 @@ from jsrun._text import quoted
 from jsrun.deep import run_deep, start_deep
 from jsrun.keywords import BoundedValidator, in_order, kind, names_text
 from jsrun.schema_checks import (
+    IN_VALUES,
     Path,
     SchemaProblem,
     bound_text,
@@ -38,6 +39,7 @@ MOST_PATTERN_CHARS = 8 * 1024 * 1024
 
 Pairs: TypeAlias = list[tuple[str, str]]
 
+_NEVER: dict[str, Any] = {"not": {}}
 # Keywords whose values are data, not schemas.
 _DATA = frozenset({"const", "default", "enum", "examples"})
 
@@ -62,7 +64,7 @@ class Schema:
 
     def __init__(self, schema: Mapping[str, Json]) -> None:
         self.raw = schema
-        self._validator = run_deep(lambda: BoundedValidator(_without_dialect(schema), registry=Registry()))
+        self._validator = run_deep(lambda: BoundedValidator(_prepared(schema), registry=Registry()))
 
     @classmethod
     async def load(
@@ -177,17 +179,29 @@ class _Check:
         return tuple(others)
 
 
-def _without_dialect(schema: Any) -> Any:
-    """A copy without "$schema", by which the package would choose another, unbounded, set of keywords."""
+def _prepared(schema: Any) -> Any:
+    """A copy of a schema for the package to evaluate.
+
+    Without "$schema", by which it would choose another, unbounded, set of keywords; and with `{"not": {}}` for `false`,
+    at which it would lose the place, except where our own keywords look for it.
+    """
     if isinstance(schema, list):
-        return [_without_dialect(item) for item in schema]
+        return [_NEVER if item is False else _prepared(item) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
-    return {
-        key: value if key in _DATA else _without_dialect(value)
-        for key, value in schema.items()
-        if not (key == "$schema" and isinstance(value, str))
-    }
+    copy: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _DATA:
+            copy[key] = value
+        elif not (key == "$schema" and isinstance(value, str)):
+            copy[key] = _prepared_map(value) if key in IN_VALUES else _prepared(value)
+    return copy
+
+
+def _prepared_map(schemas: Any) -> Any:
+    if not isinstance(schemas, Mapping):
+        return schemas
+    return {name: _NEVER if schema is False else _prepared(schema) for name, schema in schemas.items()}
 
 
 def _with_defaults(schema: Any, value: Json) -> Json:
@@ -224,7 +238,7 @@ def default_problems(schema: Mapping[str, Json], root: str) -> list[SchemaProble
 
 
 def _default_problems(schema: Mapping[str, Any], root: str) -> Iterator[SchemaProblem]:
-    validator: Any = BoundedValidator(_without_dialect(schema), registry=Registry())
+    validator: Any = BoundedValidator(_prepared(schema), registry=Registry())
     todo: list[tuple[Any, Any, Path]] = [(validator.schema, validator, ())]
     seconds = MAX_SECONDS
     while todo:
