@@ -144,6 +144,7 @@ class Runtime:
         seccomp: the `level` in force, the forbidden calls a process under the filter was seen to die of (`denied`),
         and why there is no filter (`problem`).
         """
+        self.check_usable()
         root = await self.root()
         assert root.report is not None
         return root.report.model_dump(exclude={"type"})
