@@ -10,7 +10,7 @@ nothing else.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from json.encoder import encode_basestring_ascii
 from typing import Final, NoReturn, TypeAlias
 
@@ -31,6 +31,7 @@ __all__ = [
     "joined",
     "json_size",
     "number_text",
+    "path_text",
     "prefix_within",
     "string_size",
 ]
@@ -103,7 +104,7 @@ def _encode(value: object, root: str, max_tokens: int) -> str:
     markers: dict[tuple[str, ...], str] = {}  # objects of one shape share their marker
 
     def refuse(key: _Key, reason: str) -> NoReturn:
-        raise NotJson(f"{_path(root, [*trail, key])}: {reason}")
+        raise NotJson(f"{path_text(root, [*trail, key])}: {reason}")
 
     while True:
         for key, item in items:
@@ -202,7 +203,8 @@ def number_text(value: float) -> str:
     return sign + digits.ljust(exponent + 1, "0")
 
 
-def _path(root: str, keys: list[_Key]) -> str:
+def path_text(root: str, keys: Sequence[str | int | None]) -> str:
+    """A way into a value as people write it, `args.items[2]["a b"]`; above 200 characters its middle is left out."""
     parts = [root]
     for key in keys:
         if isinstance(key, int):
