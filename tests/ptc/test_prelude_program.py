@@ -301,6 +301,14 @@ def test_unhandled_rejections(form: str) -> None:
     assert started["message"] == "{message: [Getter]}"
 
 
+@FORMS
+def test_a_microtask_that_throws(form: str) -> None:
+    """PTC-090 what a callback of `queueMicrotask` throws is an unhandled rejection, with its place."""
+    error = error_of(run("queueMicrotask(() => {\n null.x });\nreturn 1", form=form))
+    assert error["kind"] == "exception"
+    assert error["at"]["line"] == 2
+
+
 def test_describing_a_lost_rejection_starts_nothing() -> None:
     """PTC-090 an accessor asked at the very end can neither call nor log."""
     code = """

@@ -5,6 +5,7 @@
 
 const calls = {
   __proto__: null,
+  areWatched: false, // because the engine does not tell of rejections
   lastId: 0, // of the last admitted call
   unfinished: new MapOf(), // id → call, sent and not answered
   bytes: 0, // of the frames of all unfinished calls
@@ -76,6 +77,30 @@ function completeFailure(failure, { shape, name }, message) {
   return failure;
 }
 
+// For an engine that does not report rejections: whoever waits for a promise, by whatever means of the language, asks
+// for its constructor first. So that is an accessor here, and a failure before anyone has asked is one nobody handles.
+// Gives the function that rejects the promise.
+function watch(promise, reject) {
+  let isLookedAt = false;
+  defineProperty(promise, "constructor", {
+    __proto__: null,
+    get() {
+      isLookedAt = true;
+      mapDelete(rejected, promise);
+      return PromiseOf;
+    },
+    set(value) {
+      defineProperty(promise, "constructor", dataDescriptor(value, false));
+    },
+    enumerable: false,
+    configurable: true,
+  });
+  return (error) => {
+    if (!isLookedAt) mapSet(rejected, promise, error);
+    reject(error);
+  };
+}
+
 // The call frame, or "" if the call is refused; then `calls.problem` says why.
 function frameText(target, args) {
   if (!output.open) return refuse("no run is going on");
@@ -105,7 +130,8 @@ function callLater(target, args) {
   const promise = new PromiseOf((resolve, reject) => {
     settle = { __proto__: null, resolve, reject };
   });
-  defineProperty(promise, "constructor", OWN_CONSTRUCTOR);
+  if (calls.areWatched) settle.reject = watch(promise, settle.reject);
+  else defineProperty(promise, "constructor", OWN_CONSTRUCTOR);
   if (text === "") {
     settle.reject(completeFailure(failure, target, calls.problem));
     return promise;

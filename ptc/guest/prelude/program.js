@@ -2,8 +2,10 @@
 //
 // The completion value of the whole script is an object of entry functions. All but `reject` take one text and give
 // one text:
-//   load    {data: {code, namespaces, maxOutputBytes}, form, name, setup, inputName, limits} → {} or
-//           {problem: {message, line?, column?}} (the program) or {misuse: message} (the setup); runs nothing of the body
+//   load    {data: {code, namespaces, maxOutputBytes}, form, name, setup, inputName, limits, rejections} → {} or
+//           {problem: {message, line?, column?}} (the program) or {misuse: message} (the setup); runs nothing of the body;
+//           or {source}, if JavaScript is not told where the error is: the adapter finds out and goes on with
+//   place   {line, column} in that source, in UTF-16 units, or null → as load
 //   boot    the boot frame; starts the body, in the sync form runs it to its end
 //   deliver a reply frame
 //   turn    asked when no job is left → "wait" (a call is unfinished) or "done" (the last frame is sent)
@@ -24,10 +26,11 @@ const program = {
 
 const rejected = new MapOf(); // promise → reason, oldest first
 
-function load({ data, form, name, setup, inputName, limits: given }) {
+function load({ data, form, name, setup, inputName, limits: given, rejections }) {
   const isAsync = form !== "sync";
   shown.name = name;
   program.isAsync = isAsync;
+  calls.areWatched = rejections === "calls";
   limits.maxOutputBytes = data.maxOutputBytes;
   setLimits(given);
   const parameters = { __proto__: null };
@@ -109,20 +112,35 @@ function compile(code, names, isAsync) {
     return { __proto__: null };
   } catch (thrown) {
     if (isNoMemory(thrown)) endProcess("65");
-    return { __proto__: null, problem: syntaxProblem(thrown, code) };
+    unplaced.message = cutText(describe(thrown), limits.maxLogChars);
+    unplaced.code = code;
+    if (!isQuickJS) return { __proto__: null, problem: placeProblem(null), source };
+    return { __proto__: null, problem: placeProblem(syntaxPlace(thrown)) };
   }
 }
 
 const SYNTAX_PLACE = /^ *at <input>:(\d{1,9})(?::(\d{1,9}))?/;
+const unplaced = { __proto__: null, message: "", code: "" }; // the text that did not compile, and why
 
-// {message, line, column} in the program's own text; no line and column if the engine names no place (no stack left).
-function syntaxProblem(thrown, code) {
-  const problem = { __proto__: null, message: cutText(describe(thrown), limits.maxLogChars) };
+// {line, column} as QuickJS tells it, in code points; null if it names no place (no stack left).
+function syntaxPlace(thrown) {
   const text = isError(thrown) ? readEngineStack(thrown) : undefined;
   const match = typeof text === "string" ? regExpExec(SYNTAX_PLACE, text) : null;
-  if (match === null) return problem;
-  const line = toNumber(match[1]) - BASE_LINE;
-  const column = match[2] === undefined ? 1 : toNumber(match[2]);
+  if (match === null) return null;
+  return { __proto__: null, line: toNumber(match[1]), column: match[2] === undefined ? 1 : toNumber(match[2]) };
+}
+
+// {message, line, column} in the program's own text; no line and column if the place is not known.
+function placeProblem(place) {
+  const { message, code } = unplaced;
+  const problem = { __proto__: null, message };
+  if (place === null) return problem;
+  let { column } = place;
+  let line = place.line - BASE_LINE;
+  if (!isQuickJS && line >= 1) {
+    if (shown.hasOddLines) ({ line, column } = placeInLines(line, column));
+    if (line <= shown.lines) column = codePointColumn(line, column);
+  }
   if (line > shown.lines) {
     // The engine has read on into the text behind the program; what it says is about that text.
     problem.message = "SyntaxError: unexpected end of program, or a bracket that closes more than it opens";
@@ -138,7 +156,8 @@ function syntaxProblem(thrown, code) {
   return problem;
 }
 
-function loadAnswer({ problem, misuse }) {
+function loadAnswer({ problem, misuse, source }) {
+  if (source !== undefined) return '{"source":' + quote(source) + "}";
   if (misuse !== undefined) return '{"misuse":' + quote(misuse) + "}";
   if (problem === undefined) return "{}";
   const place = problem.line === undefined ? "" : ',"line":' + problem.line + ',"column":' + problem.column;
@@ -279,6 +298,7 @@ function entry(run) {
 return {
   __proto__: null,
   load: entry((text) => loadAnswer(load(readFrame(text)))),
+  place: entry((text) => loadAnswer({ __proto__: null, problem: placeProblem(readFrame(text)) })),
   boot: entry((text) => {
     boot(readFrame(text));
     return "";

@@ -19,9 +19,7 @@ function trimGlobals() {
     },
   };
   defineProperty(globalThis, "performance", dataDescriptor(performance, false));
-  if (typeof globalThis.queueMicrotask !== "function") {
-    defineProperty(globalThis, "queueMicrotask", dataDescriptor(makeQueueMicrotask(), false));
-  }
+  defineProperty(globalThis, "queueMicrotask", dataDescriptor(makeQueueMicrotask(), false));
   const keys = ownKeys(globalThis);
   for (let i = 0; i < keys.length; i++) {
     const key = keys[i];
@@ -31,7 +29,8 @@ function trimGlobals() {
   }
 }
 
-// Of the language's neighbours: a bare V8 does not have it.
+// Of the language's neighbours. A bare V8 does not have it, and in QuickJS a job that throws ends the engine's loop; here
+// what is thrown counts as a rejection nobody handles.
 function makeQueueMicrotask() {
   const settled = new PromiseOf((resolve) => resolve());
   defineProperty(settled, "constructor", dataDescriptor(undefined, false)); // `then` asks it for the species
@@ -39,7 +38,11 @@ function makeQueueMicrotask() {
     queueMicrotask(callback) {
       if (typeof callback !== "function") throw new TypeErrorOf("queueMicrotask needs a function");
       promiseThen(settled, () => {
-        callback();
+        try {
+          callback();
+        } catch (thrown) {
+          mapSet(rejected, { __proto__: null }, thrown);
+        }
       });
     },
   }.queueMicrotask;

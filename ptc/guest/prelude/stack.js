@@ -13,11 +13,27 @@ const stackAccessor = getOwnPropertyDescriptor(ErrorPrototype, "stack");
 const isQuickJS = stackAccessor !== undefined;
 
 // The program as frames name it, and its text if a column in it need not be what the engine says.
-const shown = { __proto__: null, name: "program.js", lines: 0, code: "" };
+const shown = { __proto__: null, name: "program.js", lines: 0, code: "", hasOddLines: false };
+
+const LINE_END = /\r\n|[\n\r\u2028\u2029]/g; // as V8 counts lines, inside of strings too; for us only LF ends one
+const ODD_LINE_END = /\r(?!\n)|[\u2028\u2029]/;
 
 function showProgram(code) {
   shown.lines = countLines(code);
-  shown.code = runEnd(ASCII_RUN, code, 0) === code.length ? "" : code;
+  shown.hasOddLines = !isQuickJS && regExpExec(ODD_LINE_END, code) !== null;
+  shown.code = !shown.hasOddLines && runEnd(ASCII_RUN, code, 0) === code.length ? "" : code;
+}
+
+// Where in the program, in its own lines and in UTF-16 units, is what V8 places so.
+function placeInLines(line, column) {
+  let at = 0;
+  for (let i = 1; i < line; i++) {
+    LINE_END.lastIndex = at;
+    if (regExpExec(LINE_END, shown.code) === null) return { __proto__: null, line: shown.lines + 1, column: 1 };
+    at = LINE_END.lastIndex;
+  }
+  const before = stringSlice(shown.code, 0, at + column - 1);
+  return { __proto__: null, line: countLines(before), column: before.length - stringLastIndexOf(before, "\n") };
 }
 
 // Frames count columns in bytes of UTF-8 (QuickJS; not so its syntax errors) or in UTF-16 units (V8).
@@ -57,8 +73,10 @@ function programFrames(error) {
 }
 
 function addFrame(frames, name, engineLine, engineColumn) {
-  const line = engineLine - BASE_LINE;
-  if (line < 1 || line > shown.lines || frames.length === MAX_FRAMES) return;
+  let line = engineLine - BASE_LINE;
+  if (line < 1 || frames.length === MAX_FRAMES) return;
+  if (shown.hasOddLines) ({ line, column: engineColumn } = placeInLines(line, engineColumn));
+  if (line > shown.lines) return;
   const column = codePointColumn(line, engineColumn);
   frames[frames.length] = { __proto__: null, name, line, column: column < 1 ? 1 : column };
 }
