@@ -382,7 +382,10 @@ const frame = {
 function settling(value) {
   if (typeof value !== "object" || value === null || !isPromise(value)) return value;
   const own = new PromiseOf((resolve, reject) => {
+    // As in `listen`, but the promise is the program's: it must not show afterwards.
+    const lent = !hasOwn(value, "constructor") && defineProperty(value, "constructor", hidden(undefined));
     promiseThen(value, (settled) => fulfil(resolve, settled), reject);
+    if (lent) deleteProperty(value, "constructor");
   });
   defineProperty(own, "then", hidden(ownThen));
   defineProperty(own, "constructor", hidden(undefined));
