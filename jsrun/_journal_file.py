@@ -120,6 +120,7 @@ def _check_file(path: Path, create: bool) -> None:
             if not create:
                 raise JournalError(f"{path}: there is no journal here.") from None
             try:
+                path.parent.mkdir(mode=0o700, exist_ok=True)  # one level: a mistyped path makes no tree of folders
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             except FileExistsError:  # another process made it in this moment
                 return

@@ -64,7 +64,7 @@ _ABANDON = "UPDATE entry SET state = 'abandoned' WHERE run_id = ? AND attempt = 
 
 
 class SqliteJournal:
-    """A `Journal` in the file `path`, made (mode 0600) by the first run that is opened; its folder must be there.
+    """A `Journal` in the file `path`, made (mode 0600, with its folder) by the first run that is opened.
 
     Any number of journals, in any number of processes, may use one file. `durable` waits for the disk at each commit.
     Use it as an async context manager, or call `aclose()`; an abandoned one closes when it is collected. Every method

@@ -17,7 +17,7 @@ from jsrun.cli.output import Refusal, print_json, print_problem
 __all__ = ["app", "main"]
 
 # typer does not export the class of all its usage errors, only those below it.
-_UsageError = typer.BadParameter.__bases__[0]
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="jsrun",

@@ -74,7 +74,7 @@ def command(
     limits = read_fuel(fuel or [])
     if not workspace.is_dir():
         raise Refusal(f'--workspace: there is no directory "{workspace}".', code="not-found")
-    if journal != DEFAULT_JOURNAL and not journal.parent.is_dir():
+    if not journal.parent.absolute().parent.is_dir():
         raise Refusal(f'--journal: there is no directory "{journal.parent}".', code="not-found")
     belt = _belt(workspace, tools or [])
     chosen = _env(env, model, belt, loaded)
@@ -111,9 +111,6 @@ async def _run(
 ) -> RunResult:
     async with Runner(bundle) as runner:
         await runner.compile()
-        # Only now, when nothing stands in the way of the run: a refused bundle leaves no file behind.
-        if journal_path == DEFAULT_JOURNAL:
-            journal_path.parent.mkdir(mode=0o700, exist_ok=True)
         async with SqliteJournal(journal_path) as journal:
             run = runner.start(value, env, fuel=fuel, look=look, journal=journal, on_event=watch)
             with _interrupt_cancels(run.cancel):

@@ -325,7 +325,7 @@ async def test_a_folder_is_no_journal(tmp_path: Path) -> None:
 
 
 async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    assert "folder for the journal is not there" in await fails(tmp_path / "no" / "journal.db")
+    assert "folder for the journal is not there" in await fails(tmp_path / "no" / "such" / "journal.db")
     assert modes(tmp_path) == {}
 
 
