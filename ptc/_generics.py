@@ -40,7 +40,8 @@ def _type_arguments(survey: Survey, node: "Node") -> bool:
     logic = ("&&" in text or "||" in text) and re.search(r"&&|\|\|", _QUOTED.sub("", text))
     follows = survey.text[node.end_byte : node.end_byte + 1]
     inner = follows == ">" and survey.less and _applies(survey, survey.less[-1], node.end_byte + 1)
-    if logic or (follows in (">", "=") and not inner):
+    open_end = node.child(node.child_count - 1).is_missing  # `a < { b: 1 }.b`
+    if logic or open_end or (follows in (">", "=") and not inner):
         survey.comparisons.append(node.start_byte)
     else:
         survey.remove(node)

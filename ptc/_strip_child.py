@@ -17,8 +17,8 @@ _MEMORY: Final = 1 << 30
 _CPU_SECONDS: Final = 3
 """For one program, should the host be gone that would end us after two."""
 
-_IDLE_SECONDS: Final = 60
-"""Without a question for this long, the process ends."""
+_IDLE_SECONDS: Final = 2
+"""Without a question for this long the process ends: long enough for a series of loads, and then nothing is left."""
 
 
 def serve() -> None:

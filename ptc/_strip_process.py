@@ -3,7 +3,7 @@
 The parser recovers from errors, and what that costs grows with the square of what is left open: 50 KB of `a<b,` take
 it eight seconds and gigabytes, in one step that nothing in the process can interrupt. So what is not small is read in
 a process of its own, with a bound on its memory and killed when its time is over. It is started when the first large
-program comes, serves one after the other, and leaves when it has had nothing to do for a minute or its host is gone.
+program comes, serves one after the other, and leaves when it has had nothing to do for two seconds or its host is gone.
 """
 
 import atexit

@@ -104,7 +104,8 @@ def _member(survey: Survey, node: "Node") -> bool:
     for child in node.children:
         if child.type in _MODIFIERS:
             _same_line(survey, child)
-    return _statement(survey, node)
+    survey.remove(node, semicolon=True, joins="`*")
+    return False
 
 
 def _same_line(survey: Survey, keyword: "Node") -> None:
