@@ -93,7 +93,7 @@ IMAGE: tuple[Rule, ...] = (
     # A filter cannot know whose child a process is: SIGKILL reaches every process of the user, but one at a time.
     Rule("kill", (Condition(0, _LESS_OR_EQUAL, _MAX_INT), Condition(1, _EQUAL, _SIGKILL))),
     # Descriptors, handlers and limits of a run, set before it loads its own filter.
-    *_all("close close_range dup2 dup3 rt_sigaction getppid geteuid"),
+    *_all("close close_range dup dup2 dup3 rt_sigaction getppid geteuid"),
     _if("prlimit64", 0, _EQUAL, 0),
     _if("prctl", 0, _EQUAL, _PR_SET_PDEATHSIG),
     _if("prctl", 0, _EQUAL, _PR_SET_SECCOMP),

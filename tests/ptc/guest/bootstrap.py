@@ -73,7 +73,7 @@ def main() -> None:
 
     run.Port.send = send_or_do  # type: ignore[method-assign]
     quickjs.QuickJS.call = call_or_do  # type: ignore[method-assign]
-    engine, library, libseccomp, control, host = sys.argv[1:6]
+    engine, library, libseccomp, control, host = sys.argv[-5:]
     root.main(engine, library, libseccomp, int(control), int(host))
 
 
