@@ -14,7 +14,7 @@ from jsrun.whitelist import matches
 # Names listed in a hint.
 MOST_LISTED = 10
 # Misspellings looked up for one program; a list of more is read by nobody, and each costs a comparison with all names.
-MOST_LOOKED_UP = 100
+MOST_LOOKED_UP = 30
 # Names of its own that a program may have to be compared with a misspelling.
 MOST_DECLARED = 1_000
 

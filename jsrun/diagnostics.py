@@ -1,5 +1,6 @@
 """Diagnostics: what is wrong with a bundle, where, and what to do about it."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -61,12 +62,18 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     for candidate in candidates:
         # A name that has to be rewritten completely is not a misspelling, however short it is.
         bound = min(most, max(len(name), len(candidate)) - 1)
-        if candidate == name or abs(len(candidate) - len(name)) > bound:
+        if candidate == name or _least_distance(name, candidate) > bound:
             continue
         distance = edit_distance(name, candidate, bound)
         if distance is not None and (best is None or (distance, candidate) < best):
             best = (distance, candidate)
     return best[1] if best else None
+
+
+def _least_distance(a: str, b: str) -> int:
+    """A quick lower bound of the distance: characters that one text has and the other has not."""
+    left, right = Counter(a), Counter(b)
+    return max((left - right).total(), (right - left).total())
 
 
 def edit_distance(a: str, b: str, bound: int) -> int | None:
