@@ -12,6 +12,7 @@ import pytest
 from jsrun.bundle import Bundle
 from jsrun.cli import call
 from jsrun.errors import BundleError
+from ptc.wire import Json
 
 ROOT = Path(__file__).parents[1]
 READMES = [path for path in (ROOT / "README.md", ROOT / "ptc/README.md", ROOT / "jsrun/README.md") if path.exists()]
@@ -66,7 +67,7 @@ def test_the_diagnostic_shown_is_the_one_printed() -> None:
     shown = re.search(r"```text\n(program\.js:.*?)\n```", text, re.DOTALL)
     assert program is not None
     assert shown is not None
-    manifest = {"name": "files", "purpose": "A test.", "whitelist": ["list"]}
+    manifest: dict[str, Json] = {"name": "files", "purpose": "A test.", "whitelist": ["list"]}
     prompts = {"describe": "Describe."}
     Bundle(manifest, program[1], prompts=prompts)  # right as it stands
     with pytest.raises(BundleError) as caught:
