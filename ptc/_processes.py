@@ -407,7 +407,7 @@ class RootProcess:
             raise StartError(f"the process could not be started: {error.strerror}") from None
         os.set_blocking(self._diagnostics_read, False)
         self.loop.add_reader(self._diagnostics_read, self._read_diagnostics)
-        arguments = [self._engine, self._library, _SECCOMP_LIBRARY, str(child_end.fileno()), str(os.getpid())]
+        arguments = ["root", self._engine, self._library, _SECCOMP_LIBRARY, str(child_end.fileno()), str(os.getpid())]
         command = [sys.executable, "-I", "-S", str(_BOOTSTRAP), *arguments]
         try:
             # Blocks for the milliseconds of a fork; asyncio's own way would add a watcher thread.

@@ -3,11 +3,13 @@
 Every platform branch of the guest is here. What is reported was really put in force: each limit is read back.
 """
 
+import _thread
 import contextlib
 import ctypes
 import gc
 import math
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -66,10 +68,36 @@ def leave_no_core() -> None:
         _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
+def die_with_peer(descriptor: int) -> None:
+    """Have this process end when the other end of a stream is closed, whatever it does by then.
+
+    Nothing on Linux, where the parent's death is enough.
+    """
+    if not _LINUX:
+        _thread.start_new_thread(end_with_peer, (descriptor,))
+
+
+def end_with_peer(descriptor: int) -> None:
+    """Wait until the other end of a stream is closed, and end the process. What comes on the stream stays there."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    poll.poll()
+    os._exit(0)
+
+
 def keep_only(descriptor: int) -> None:
     """Make `descriptor` number 3 and close everything above. 0, 1 and 2 stay."""
     os.dup2(descriptor, 3)
     _close_from(4)
+
+
+def keep_both(first: int, second: int) -> None:
+    """Make these descriptors number 3 and 4 and close everything above. 0, 1 and 2 stay."""
+    # Copies, because either may have the number the other is to get. The first copy is never 4 unless 3 is taken.
+    first, second = os.dup(first), os.dup(second)
+    os.dup2(first, 3)
+    os.dup2(second, 4)
+    _close_from(5)
 
 
 def _close_from(low: int) -> None:
@@ -79,14 +107,19 @@ def _close_from(low: int) -> None:
     os.closerange(low, min(soft, 65_536))
 
 
-def limit_image(memory: int, cpu: float, image_size: int) -> None:
-    """Bounds for the time of a load, lifted again by `end_load`. cpu in seconds; memory, image_size in bytes."""
+def limit_image(memory: int, cpu: float, image_size: int | None) -> None:
+    """Bounds for the time of a load, lifted again by `end_load`. cpu in seconds; memory, image_size in bytes.
+
+    image_size: of the address space now; None if that is not to be bounded.
+    """
     if resource is None:
         return
     signal.setitimer(signal.ITIMER_PROF, cpu)
     _lower(resource.RLIMIT_CORE, 0, 0)
     _lower(resource.RLIMIT_FSIZE, 0, 0)
     _lower(resource.RLIMIT_NOFILE, _MAX_IMAGE_DESCRIPTORS, _MAX_IMAGE_DESCRIPTORS)
+    if image_size is None:
+        return
     bound = image_size + 2 * memory + ADDRESS_MARGIN
     _lower(resource.RLIMIT_AS, bound, resource.getrlimit(resource.RLIMIT_AS)[1])
 

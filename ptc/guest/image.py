@@ -1,19 +1,16 @@
 """Image: forked from root, holds one compiled program, never runs it. It forks runs, kills them and reaps them."""
 
-import json
 import os
 import select
 import signal
 import time
 
-from ptc.guest import fault, harden, reaper, run
+from ptc.guest import harden, reaper, run, serving
 from ptc.guest.confinement import Confinement
 from ptc.guest.control import Control, Message
-from ptc.guest.engine import Engine, EngineFault
+from ptc.guest.engine import Engine
 from ptc.guest.run import Port, RunConfig
-
-# Exit statuses the host understands; see spec of outcomes.
-OUT_OF_MEMORY, GUEST_FAULT, BAD_FRAME = 65, 70, 71
+from ptc.guest.serving import GUEST_FAULT
 
 
 def main(engine: Engine, prelude: str, control_fd: int, rlimits: list[str], confinement: Confinement) -> None:
@@ -22,22 +19,7 @@ def main(engine: Engine, prelude: str, control_fd: int, rlimits: list[str], conf
     rlimits: the names of the resource limits that hold here.
     """
     harden.keep_only(control_fd)
-    fault.be_brief()
-    status = GUEST_FAULT
-    try:
-        status = _Image(engine, prelude, Control(3), rlimits, confinement).serve()
-    except MemoryError:
-        status = OUT_OF_MEMORY
-    except EngineFault as error:
-        status = OUT_OF_MEMORY if error.out_of_memory else GUEST_FAULT
-        fault.report(error)
-    except ValueError as error:
-        status = BAD_FRAME
-        fault.report(error)
-    except BaseException as error:
-        fault.report(error)
-    finally:
-        os._exit(status)
+    serving.end_with(_Image(engine, prelude, Control(3), rlimits, confinement).serve)
 
 
 class _Image:
@@ -91,9 +73,7 @@ class _Image:
         memory, cpu = int(limits["memory"]), float(limits["cpu"])
         address_space = harden.AddressSpace()
         harden.limit_image(memory, cpu, address_space.size())
-        # The host's measure of the process's growth is the limit; where it cannot measure, the engine's own stands in.
-        heap = 2 * memory + harden.ADDRESS_MARGIN if address_space.size() else memory
-        self._engine.open(heap, int(limits["stack"]))
+        self._engine.open(serving.heap_limit(memory, bool(address_space.size())), int(limits["stack"]))
         self._port.bind(self._engine)
         self._engine.evaluate(self._prelude)
         before = harden.heap_end()
@@ -101,16 +81,9 @@ class _Image:
         if filters is not None and not filters.image.load():  # it was seen to work, so this kernel is out of something
             level, filters = "no-new-privs", None
         # From here on there is program text in the engine.
-        answer = json.loads(self._engine.call("load", json.dumps(message)))
+        refusal = serving.compile_program(self._engine, message)
         harden.end_load()
-        if "misuse" in answer:
-            self._control.send({"type": "refused", "kind": "misuse", "message": answer["misuse"]})
-            return False
-        if "problem" in answer:
-            problem = answer["problem"]
-            refusal: Message = {"type": "refused", "kind": "exception", "message": problem["message"]}
-            if problem.get("line") is not None:
-                refusal["at"] = {"line": problem["line"], "column": problem["column"]}
+        if refusal is not None:
             self._control.send(refusal)
             return False
         wanted = harden.run_limits(memory, cpu, address_space.size())

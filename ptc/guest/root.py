@@ -9,7 +9,7 @@ from ptc.guest import harden, image, prelude, reaper
 from ptc.guest.confinement import Confinement, confine
 from ptc.guest.control import Control, Message
 from ptc.guest.engine import Engine
-from ptc.guest.quickjs import QuickJS, is_supported
+from ptc.guest.serving import GUEST_FAULT, open_engine
 
 # How often root looks whether its host still lives. The end of the control stream tells it at once, unless a forked
 # copy of the host keeps that stream open.
@@ -24,7 +24,7 @@ def main(engine_name: str, library: str, seccomp: str, control_fd: int, host: in
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     harden.keep_only(control_fd)
     harden.adopt_orphans()
-    engine = _open_engine(engine_name, library)
+    engine = open_engine(engine_name, library)
     rlimits = _probe()
     confinement = confine(seccomp)
     source = prelude.source()
@@ -35,15 +35,6 @@ def main(engine_name: str, library: str, seccomp: str, control_fd: int, host: in
     except Exception:
         traceback.print_exc()  # the diagnostics pipe
     _end()
-
-
-def _open_engine(name: str, library: str) -> Engine:
-    if name != "quickjs":
-        raise ValueError(f"no engine is called {name!r}")
-    engine = QuickJS(library)
-    if is_supported() and harden.in_child(lambda: b"yes" if engine.can_track() else b"no") == b"yes":
-        engine.rejections = "all"
-    return engine
 
 
 def _probe() -> list[str]:
@@ -117,7 +108,7 @@ class _Root:
                 pid = os.fork()
             except OSError:  # no process or no memory left on this machine
                 os.close(control_fd)
-                self._control.send({"type": "exited", "image": number, "code": image.GUEST_FAULT, "signal": None})
+                self._control.send({"type": "exited", "image": number, "code": GUEST_FAULT, "signal": None})
                 return
             if pid == 0:
                 waker.disable()
