@@ -4,6 +4,10 @@ A call that is not on its process's list ends the process with SIGSYS. libseccom
 by names serves every architecture. It does so once, in a throw-away child of root: what is handed on is the compiled
 program alone, and loading that takes one system call and no library. A filter is inherited over `fork` and never
 lifted, so a run stands under the filter of its image and under its own.
+
+Code of ours that comes to make a new call in an image or a run needs a line here, or it dies as a program would. A call
+belongs on a list only if it does no harm in the hands of a program that has taken over the process: then that program
+can make every call on the list, with any arguments the rules let pass.
 """
 
 import ctypes
@@ -93,7 +97,7 @@ IMAGE: tuple[Rule, ...] = (
     # A filter cannot know whose child a process is: SIGKILL reaches every process of the user, but one at a time.
     Rule("kill", (Condition(0, _LESS_OR_EQUAL, _MAX_INT), Condition(1, _EQUAL, _SIGKILL))),
     # Descriptors, handlers and limits of a run, set before it loads its own filter.
-    *_all("close close_range dup dup2 dup3 rt_sigaction getppid geteuid"),
+    *_all("close close_range dup2 dup3 rt_sigaction getppid geteuid"),
     _if("prlimit64", 0, _EQUAL, 0),
     _if("prctl", 0, _EQUAL, _PR_SET_PDEATHSIG),
     _if("prctl", 0, _EQUAL, _PR_SET_SECCOMP),
