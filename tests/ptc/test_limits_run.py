@@ -1,0 +1,474 @@
+"""Limits with real programs: what runs for ever, eats, recurses or talks without end is over in good time."""
+
+import asyncio
+import re
+import resource
+import time
+from typing import Any
+
+import pytest
+
+import ptc
+from tests.ptc.processes import needs_proc, proc, runs_of, spares_ready
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+KIB, MIB = 1024, 1024 * 1024
+
+# The most a stop may come late.
+LATE_S = 1.0
+
+
+async def ended(
+    runtime: ptc.Runtime, code: str, limits: ptc.Limits, timeout: float | None = 20, **options: Any
+) -> ptc.Outcome:
+    """Run a program, and see that the runtime works on."""
+    outcome = await runtime.run(code, limits=limits, timeout=timeout, **options)
+    assert (await runtime.run("return 1")).value == 1
+    return outcome
+
+
+def kind(outcome: ptc.Outcome) -> str:
+    """The kind of a failed outcome."""
+    assert outcome.failure is not None, outcome
+    return outcome.failure.kind
+
+
+# --- CPU ---
+
+LOOPS = {
+    "bare": "for (;;);",
+    "in try and catch": "for (;;) { try { for (;;); } catch (e) { console.log('caught'); } }",
+    "in finally": """
+        const f = () => { try { f(); } finally { console.log('handled'); f(); } };
+        try { for (;;); } finally { f(); }
+    """,
+    "in a getter": "const o = { get x() { for (;;); } }; try { o.x; } catch { console.log('caught'); }",
+    "in a sort comparator": "try { [3, 1, 2].sort(() => { for (;;); }); } catch { console.log('caught'); }",
+    "in a replace callback": "try { 'aaa'.replace(/a/g, () => { for (;;); }); } catch { console.log('caught'); }",
+    "in a Proxy trap": "try { new Proxy({}, { get() { for (;;); } }).x; } catch { console.log('caught'); }",
+    "in a promise executor": "return new Promise(() => { for (;;); }).catch(() => console.log('caught'));",
+    "in a microtask chain": "const again = () => Promise.resolve().then(again); await again();",
+    "in a generator's return": "function* g() { try { yield 1; } finally { for (;;); } } for (const x of g()) break;",
+    "in toJSON": "try { JSON.stringify({ toJSON() { for (;;); } }); } catch { console.log('caught'); }",
+    "in toString": "try { '' + { toString() { for (;;); } }; } catch { console.log('caught'); }",
+    "in a getter of the value": "return { get x() { for (;;); } };",
+    "in a getter of what is logged": "console.log(new Proxy({}, { get() { for (;;); }, ownKeys() { for (;;); } }));",
+    "in a thenable": "return { then() { for (;;); } };",
+    "in an iterator": "new Map({ [Symbol.iterator]() { for (;;); } });",
+    "in a catch of an await": "await Promise.reject(1).catch(() => { for (;;); });",
+    "in the then of a call nobody awaits": "t.f(1).then(() => { for (;;); }); return await 1;",
+    "in queueMicrotask": "const again = () => queueMicrotask(again); again();",
+    "in a species": "class P extends Promise { static get [Symbol.species]() { for (;;); } } new P(() => 0).then();",
+}
+
+
+@pytest.mark.parametrize("code", LOOPS.values(), ids=LOOPS.keys())
+async def test_an_endless_loop_is_a_compute_limit(runtime: ptc.Runtime, code: str) -> None:
+    """PTC-102 an endless loop ends as `compute-limit` wherever it is, and no handler runs."""
+    began = time.monotonic()
+    outcome = await ended(runtime, code, ptc.Limits(cpu=0.1), namespaces={"t": {"f": lambda value: value}})
+    assert kind(outcome) == "compute-limit"
+    assert outcome.logs == ()
+    assert time.monotonic() - began < 0.1 + LATE_S
+    assert outcome.cpu is not None
+    assert outcome.cpu > 0.05, "the timer counts in ticks"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "throw { get message() { for (;;); } };",
+        "throw { toString() { for (;;); } };",
+        "const e = new Error('m'); Object.defineProperty(e, 'stack', { get() { for (;;); } }); throw e;",
+        "const e = new Error('m'); Object.defineProperty(e, 'message', { get() { for (;;); } }); throw e;",
+        "const e = new Error('m'); Object.defineProperty(e, 'name', { get() { throw e; } }); throw e;",
+        "throw new Proxy(new Error('m'), { get() { for (;;); }, getPrototypeOf() { throw 1; } });",
+        "throw new Proxy(function () {}, { get() { for (;;); }, ownKeys() { throw 1; } });",
+        "const r = Proxy.revocable({}, {}); r.revoke(); throw r.proxy;",
+        "throw { toString() { throw { toString() { throw 1; } }; } };",
+        "throw null;",
+        "throw undefined;",
+        "throw 'text';",
+        "throw 5n;",
+        "throw Symbol('s');",
+    ],
+)
+@pytest.mark.parametrize("form", ["sync", "async"])
+async def test_whatever_is_thrown_is_one_exception(runtime: ptc.Runtime, code: str, form: str) -> None:
+    """PTC-096 whatever is thrown gives one `exception`, or a stop by limit."""
+    outcome = await ended(runtime, code, ptc.Limits(cpu=0.1), form=form)
+    assert kind(outcome) in ("exception", "compute-limit")
+    assert outcome.logs == ()
+
+
+NATIVES = {
+    "a backtracking regular expression": "/^(a+)+$/.test('a'.repeat(34) + 'b')",
+    "sort of an enormous array": "new Array(4294967295).sort()",
+    "reverse of an enormous array": "new Array(4294967295).reverse()",
+    "join of an enormous array-like": "[].join.call({ length: 2 ** 32 - 1 })",
+    "an enormous array as text": "Array(2e8) + ''",
+    "localeCompare": "const s = 'é'.repeat(1e6); for (;;) s.localeCompare(s + 'x')",
+    "a BigInt power": "for (let b = 3n; ; b = b ** 2n);",
+    "indexOf": "const s = 'a'.repeat(1e6); for (;;) s.indexOf('a'.repeat(1000) + 'b')",
+    "Array.from": "Array.from({ length: 2 ** 32 - 1 }, () => 0)",
+    "normalize": "const s = 'e\\u0301'.repeat(1e6); for (;;) s.normalize('NFD')",
+    "String.raw": "String.raw({ raw: { length: 2 ** 32 } })",
+    "JSON.parse": "const s = '[' + '1,'.repeat(1e6) + '1]'; for (;;) JSON.parse(s)",
+    "split": "const s = 'a'.repeat(1e6); for (;;) s.split('')",
+}
+
+
+@pytest.mark.parametrize("code", NATIVES.values(), ids=NATIVES.keys())
+async def test_a_native_that_does_not_poll_is_stopped(runtime: ptc.Runtime, code: str) -> None:
+    """PTC-103 engine functions that run for ever end by the CPU limit at most 1 s late, or by the memory limit."""
+    limits = ptc.Limits(cpu=0.3, memory=64 * MIB)
+    began = time.monotonic()
+    outcome = await ended(runtime, "try { " + code + " } catch { for (;;); }", limits)
+    assert kind(outcome) in ("compute-limit", "memory-limit")
+    assert time.monotonic() - began < 0.3 + LATE_S
+
+
+async def test_cpu_of_waiting_is_not_charged(runtime: ptc.Runtime) -> None:
+    """PTC-102 waiting for host functions costs no CPU time."""
+
+    async def slow(argument: Any) -> Any:
+        await asyncio.sleep(0.3)
+        return argument
+
+    outcome = await ended(runtime, "return t.slow(1)", ptc.Limits(cpu=0.1), namespaces={"t": {"slow": slow}})
+    assert outcome.value == 1
+    assert outcome.elapsed >= 0.29
+    assert outcome.cpu is not None
+    assert outcome.cpu < 0.1
+
+
+# --- memory ---
+
+EATERS = {
+    "doubling strings": "let s = 'x'; for (;;) { s += s; s.charCodeAt(s.length - 1); }",
+    "strings of 1 MiB": "const all = []; for (;;) all.push('x'.repeat(1048576) + all.length);",
+    "array buffers": "const all = []; for (;;) all.push(new Uint8Array(1048576).fill(1));",
+    "map keys": "const m = new Map(); for (let i = 0; i < 1e7; i++) m.set(i, { i });",
+    "closures": "let f = () => 0; for (;;) { const g = f; f = () => g; }",
+    "property names": "const o = {}; for (let i = 0; ; i++) o['name' + i] = i;",
+    "arrays": "const all = []; for (;;) all.push([1, 2, 3]);",
+    "pending promises": "const all = []; for (;;) all.push(new Promise(() => 0));",
+    "a growing array": "const a = []; for (;;) a.push(1);",
+    "BigInts": "const all = []; for (;;) all.push((1n << 800000n) + 1n);",
+    "symbols": "const all = []; for (;;) all.push(Symbol('x'.repeat(1000) + all.length));",
+    "microtasks": "for (;;) Promise.resolve().then(() => 0);",
+    "compiled text": "const all = []; for (let i = 0; ; i++) all.push(eval('(x) => x + ' + i));",
+}
+
+
+@needs_proc
+@pytest.mark.parametrize("catches", [False, True], ids=["", "caught"])
+@pytest.mark.parametrize("code", EATERS.values(), ids=EATERS.keys())
+async def test_what_eats_memory_is_a_memory_limit(runtime: ptc.Runtime, code: str, catches: bool) -> None:
+    """PTC-104 every way to hold memory ends as `memory-limit`, also when the program catches the engine's error."""
+    if catches:
+        code = (
+            "const kept = []; for (;;) { try { " + code + " } catch (e) { kept.push(new Uint8Array(1e6).fill(1)); } }"
+        )
+    outcome = await ended(runtime, code, ptc.Limits(memory=32 * MIB, cpu=10))
+    assert kind(outcome) == "memory-limit"
+    assert outcome.elapsed < 10
+
+
+async def test_a_doubling_string_nobody_reads_costs_nothing(runtime: ptc.Runtime) -> None:
+    """PTC-104 an engine that only notes down what a string is made of refuses it by its length."""
+    outcome = await ended(runtime, "let s = 'x'; for (;;) s += s;", ptc.Limits(memory=32 * MIB))
+    assert kind(outcome) in ("exception", "memory-limit")
+
+
+@needs_proc
+async def test_memory_that_is_allowed_may_be_used(runtime: ptc.Runtime) -> None:
+    """PTC-104 the whole of the limit may be used, in the first run of an image as in any other."""
+    limits = ptc.Limits(memory=48 * MIB)
+    image = await runtime.load("const a = new Uint8Array(40 * 1048576).fill(1); return a[a.length - 1];", limits=limits)
+    for _ in range(3):
+        assert (await image.run()).value == 1
+    await image.unload()
+
+
+@needs_proc
+async def test_memory_is_per_run(runtime: ptc.Runtime) -> None:
+    """PTC-104 two runs at the same time do not share the limit, and a stopped one stops no other."""
+    code = "const a = new Uint8Array(n * 1048576).fill(1); return await t.wait(a.length);"
+    gate = asyncio.Event()
+
+    async def wait(argument: Any) -> Any:
+        await gate.wait()
+        return argument
+
+    image = await runtime.load(code, {"t": {"wait": wait}}, input_name="n", limits=ptc.Limits(memory=32 * MIB))
+    runs = [image.start(input=size) for size in (24, 24, 100)]
+    assert kind(await runs[2].outcome()) == "memory-limit"
+    gate.set()
+    assert [(await run.outcome()).value for run in runs[:2]] == [24 * MIB, 24 * MIB]
+    await image.unload()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "new ArrayBuffer(2 ** 40)",
+        "new ArrayBuffer(2 ** 33)",
+        "'x'.repeat(2 ** 31)",
+        "new Uint8Array(2 ** 32)",
+        "'x'.padEnd(2 ** 31)",
+        "new Array(2 ** 31).fill(0).length; throw 1",
+    ],
+)
+async def test_a_refused_reservation_does_not_end_the_run(runtime: ptc.Runtime, code: str) -> None:
+    """PTC-105 a single reservation that is refused is an error the program may catch, and the run goes on."""
+    limits = ptc.Limits(memory=32 * MIB, cpu=2)
+    outcome = await ended(runtime, "try { " + code + " } catch (e) { return 'caught' } return 'made'", limits)
+    if outcome.failure is None:
+        assert outcome.value == "caught"
+    else:
+        assert "fill" in code
+        assert kind(outcome) == "memory-limit"
+
+
+async def test_an_uncaught_allocation_error_is_a_memory_limit(runtime: ptc.Runtime) -> None:
+    """PTC-105 a refused reservation nobody catches ends the run as `memory-limit`."""
+    outcome = await ended(runtime, "'x'.repeat(2 ** 29) + 'y'.repeat(2 ** 29)", ptc.Limits(memory=32 * MIB))
+    assert kind(outcome) == "memory-limit"
+
+
+# --- recursion ---
+
+RECURSIONS = {
+    "a function": "const f = () => f() + 1; f()",
+    "a getter": "const o = { get x() { return this.x + 1; } }; o.x",
+    "a Proxy": "const p = new Proxy({}, { get: (t, k, r) => r[k] }); p.x",
+    "toString": "const o = { toString() { return '' + this; } }; '' + o",
+    "JSON.parse": "JSON.parse('['.repeat(1e5) + ']'.repeat(1e5))",
+    "JSON.stringify": "let a = []; for (let i = 0; i < 1e5; i++) a = [a]; JSON.stringify(a)",
+    "a regular expression": "new RegExp('('.repeat(1e5) + ')'.repeat(1e5))",
+    "eval": "eval('('.repeat(1e5) + ')'.repeat(1e5))",
+    "compiled templates": "eval('`${'.repeat(1e5))",
+    "an array as text": "let a = []; for (let i = 0; i < 1e5; i++) a = [a]; '' + a",
+    "flat": "let a = []; for (let i = 0; i < 1e5; i++) a = [a]; a.flat(Infinity)",
+    "a class": "class A { constructor() { new A(); } } new A()",
+    "a bound function": "let f = () => 1; for (let i = 0; i < 1e5; i++) f = f.bind(null); f()",
+    "an iterator": "const o = { *[Symbol.iterator]() { yield* o; } }; [...o]",
+    "a sort comparator": "const f = () => [2, 1].sort(f); f()",
+    "structure of destructuring": "eval('let ' + '['.repeat(1e5))",
+    "console": "let a = {}; a.toString = () => { console.log(a); return '' + a; }; '' + a",
+}
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+@pytest.mark.parametrize("code", RECURSIONS.values(), ids=RECURSIONS.keys())
+async def test_deep_recursion_is_an_error_or_a_limit(runtime: ptc.Runtime, code: str, form: str) -> None:
+    """PTC-106 deep recursion gives a catchable error or a limit, never a crash, and the same run goes on."""
+    program = f"""
+    const seen = [];
+    for (let i = 0; i < 3; i++) try {{ {code}; seen.push('fine'); }} catch (e) {{ seen.push(e.name); }}
+    return [seen, (() => [1, 2].map((x) => x + 1))()];
+    """
+    outcome = await ended(runtime, program, ptc.Limits(cpu=3), form=form)
+    if outcome.failure is not None:
+        assert kind(outcome) in ("compute-limit", "memory-limit", "output-limit")
+        return
+    seen, after = outcome.value
+    assert set(seen) <= {"fine", "RangeError", "SyntaxError", "InternalError", "TypeError"}
+    assert after == [2, 3]
+
+
+async def test_an_uncaught_overflow_has_its_place(runtime: ptc.Runtime) -> None:
+    """PTC-106 an overflow nobody catches is an exception of the program."""
+    outcome = await ended(runtime, "const f = () =>\n f() + 1;\nf();", ptc.Limits())
+    assert kind(outcome) == "exception"
+    assert outcome.failure is not None
+    assert outcome.failure.position is not None
+    assert outcome.failure.position.line in (1, 2)
+
+
+@pytest.mark.parametrize("stack", [64 * KIB, 256 * KIB, 1 * MIB, 4 * MIB])
+async def test_the_stack_limit_gives_more_or_less_depth(runtime: ptc.Runtime, stack: int) -> None:
+    """PTC-106 the stack of the engine is that of the limits, and no size of it lets the process crash."""
+    code = "let n = 0; const f = () => { n++; f(); }; try { f(); } catch (e) { return [n, e.name]; }"
+    outcome = await ended(runtime, code, ptc.Limits(stack=stack))
+    assert outcome.failure is None
+    depth, name = outcome.value
+    assert name == "RangeError"
+    assert stack / 4000 < depth < stack / 50
+
+
+# --- the deadline ---
+
+
+async def test_the_deadline_does_not_count_the_start(engine: str) -> None:
+    """PTC-107 a first run with a 0.3 s deadline on a cold runtime finishes, and its host calls count."""
+    async with ptc.Runtime(engine=engine) as runtime:
+        outcome = await runtime.run("return 1", timeout=0.3)
+        assert outcome.value == 1
+
+        async def slow(_argument: Any) -> None:
+            await asyncio.sleep(10)
+
+        outcome = await runtime.run("return t.slow(1)", {"t": {"slow": slow}}, timeout=0.2)
+        assert kind(outcome) == "timeout"
+        assert outcome.unfinished == ((1, "t", "slow"),)
+        assert 0.19 <= outcome.elapsed < 0.2 + LATE_S
+
+
+async def test_the_default_deadline_is_that_of_the_limits(runtime: ptc.Runtime) -> None:
+    """PTC-108 None means no deadline; omitted means the default of the limits."""
+    image = await runtime.load("for (;;);", limits=ptc.Limits(timeout=0.1, cpu=0.5))
+    assert kind(await image.run()) == "timeout"
+    assert kind(await image.run(timeout=None)) == "compute-limit"
+    assert kind(await image.run(limits=ptc.Limits(timeout=0.2, cpu=0.5))) == "timeout"
+    await image.unload()
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, 601, "1", 10**400])
+async def test_a_bad_timeout_is_misuse(runtime: ptc.Runtime, timeout: Any) -> None:
+    """PTC-108 timeout 0, negative, NaN, infinite, boolean or above the maximum is `UsageError`."""
+    image = await runtime.load("return 1")
+    with pytest.raises(ptc.UsageError, match="timeout"):
+        await image.run(timeout=timeout)
+    with pytest.raises(ptc.UsageError, match="timeout"):
+        image.start(timeout=timeout)
+    assert (await image.run()).ok
+    await image.unload()
+
+
+@needs_proc
+async def test_with_no_option_given_everything_ends(engine: str) -> None:
+    """PTC-109 with no option given, a loop, an allocation loop, a call loop and a log loop all end."""
+    async with ptc.Runtime(engine=engine) as runtime:
+        outcomes = await asyncio.gather(
+            runtime.run("const all = []; for (;;) all.push('x'.repeat(1e6) + all.length);"),
+            runtime.run("for (;;) t.f(1);", {"t": {"f": lambda value: value}}),
+            runtime.run("for (;;) console.log('x');"),
+        )
+        assert [kind(outcome) for outcome in outcomes] == ["memory-limit", "call-limit", "output-limit"]
+        # A bare loop takes its 10 s of CPU time; here it is enough that both bounds on it are there.
+        image = await runtime.load("for (;;);")
+        await spares_ready(image, 2)
+        run = image.start()
+        bounds = {re.findall(r"Max cpu time +(\d+) +(\d+)", proc(pid, "limits"))[0] for pid in runs_of(runtime)}
+        assert bounds == {("11", "12")}
+        run.abort()
+        await run.outcome()
+    assert ptc.Limits().cpu == 10
+    assert ptc.Limits().timeout == 120
+
+
+# --- calls and output ---
+
+
+async def test_a_call_loop_is_a_call_limit_nobody_catches(runtime: ptc.Runtime) -> None:
+    """PTC-036 PTC-115 call `max_calls` + 1 ends the run, is not executed, and cannot be caught by the program."""
+    made: list[int] = []
+    code = "for (let i = 1; ; i++) { try { await t.f(i); } catch (e) { console.log('caught'); } finally { continue; } }"
+    outcome = await ended(runtime, code, ptc.Limits(max_calls=20), namespaces={"t": {"f": made.append}})
+    assert kind(outcome) == "call-limit"
+    assert made == list(range(1, 21))
+    assert outcome.calls == 20
+    assert outcome.logs == ()
+
+
+async def test_a_run_stopped_in_its_900th_call_tells_the_number(runtime: ptc.Runtime) -> None:
+    """PTC-115 every failure carries logs, calls, unfinished, elapsed, cpu, exit and truncation."""
+
+    async def f(number: Any) -> Any:
+        if number == 900:
+            await asyncio.sleep(60)
+        return number
+
+    code = "for (let i = 1; ; i++) { if (i % 300 === 1) console.log(`call ${i}`); await t.f(i); }"
+    outcome = await ended(runtime, code, ptc.Limits(), timeout=1.5, namespaces={"t": {"f": f}})
+    assert kind(outcome) == "timeout"
+    assert outcome.calls == 900
+    assert outcome.unfinished == ((900, "t", "f"),)
+    assert [entry.text for entry in outcome.logs] == ["call 1", "call 301", "call 601"]
+    assert outcome.elapsed >= 1.4
+    assert outcome.cpu is not None
+    assert outcome.exit == ptc.ExitStatus(signal=9)
+    assert outcome.truncated is None
+    assert outcome.isolation is not None
+
+
+def peak_memory() -> int:
+    """The most memory this process has ever held, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
+
+
+async def test_a_million_lines_are_an_output_limit(runtime: ptc.Runtime) -> None:
+    """PTC-113 a million console lines end as `output-limit` with host memory bounded and the first entries kept."""
+    before = peak_memory()
+    outcome = await ended(runtime, "for (let i = 0; i < 1e6; i++) console.log('line', i);", ptc.Limits())
+    assert kind(outcome) == "output-limit"
+    assert outcome.logs[0].text == "line 0"
+    assert outcome.logs[999].text == "line 999"
+    assert 50_000 < len(outcome.logs) <= 100_000
+    assert outcome.truncated is not None
+    assert outcome.truncated.output_limit
+    assert peak_memory() - before < 100 * MIB
+
+
+async def test_a_line_of_100_mb_is_cut(runtime: ptc.Runtime) -> None:
+    """PTC-113 one line of 100 MB is cut, and the run finishes."""
+    limits = ptc.Limits(memory=512 * MIB)
+    outcome = await ended(runtime, "console.log('é'.repeat(1e8)); return 1", limits)
+    assert outcome.failure is None
+    (entry,) = outcome.logs
+    assert entry.text.startswith("ééé")
+    assert len(entry.text) <= 65_536 + len("… [+100000000 characters]")
+    assert entry.text.endswith(f"… [+{entry.cut} characters]")
+    assert outcome.truncated is not None
+    assert outcome.truncated.characters == entry.cut
+
+
+async def test_a_value_that_fits_the_output_but_no_frame_is_an_output_limit(runtime: ptc.Runtime) -> None:
+    """PTC-114 a value within the output limit but too large for a frame is `output-limit`."""
+    limits = ptc.Limits(max_message_bytes=100 * KIB, max_output_bytes=1 * MIB)
+    outcome = await ended(runtime, "return 'x'.repeat(200 * 1024)", limits)
+    assert kind(outcome) == "output-limit"
+    assert (await runtime.run("return 'x'.repeat(90 * 1024)", limits=limits)).ok
+
+
+@pytest.mark.parametrize("limit", [4, 8, 40, 80, 1000])
+@pytest.mark.parametrize("text", ["x", "é", "𝒳", '"', "\n", "\0", "\ud800"], ids=ascii)
+async def test_output_ends_on_the_exact_byte(runtime: ptc.Runtime, limit: int, text: str) -> None:
+    """PTC-111 `output-limit` falls on the exact byte for logs, value and message, multi-byte included."""
+    size = {"x": 1, "é": 2, "𝒳": 4, '"': 2, "\n": 2, "\0": 6, "\ud800": 6}[text]
+    most = (limit - 4) // size  # 2 to begin and 2 quotes
+    limits = ptc.Limits(max_output_bytes=limit)
+    image = await runtime.load(
+        "const s = c.repeat(n); if (how === 'log') console.log(s); else if (how === 'value') return s; else throw s;",
+        input_name="input",
+        setup="host.onStart((input) => { ({c: globalThis.c, n: globalThis.n, how: globalThis.how} = input); });",
+        limits=limits,
+    )
+    for how in ("log", "value"):
+        fits = await image.run(input={"c": text, "n": most, "how": how})
+        assert fits.failure is None, fits.failure
+        over = await image.run(input={"c": text, "n": most + 1, "how": how})
+        assert kind(over) == "output-limit"
+        assert over.failure is not None
+        assert sum(len(entry.text.encode("utf-8", "surrogatepass")) for entry in over.logs) <= limit
+        assert len(over.failure.message) <= limit
+    fits = await image.run(input={"c": text, "n": most, "how": "throw"})
+    assert kind(fits) == "exception"
+    over = await image.run(input={"c": text, "n": most + 1, "how": "throw"})
+    assert kind(over) == "output-limit"
+    await image.unload()
+
+
+async def test_a_long_message_and_stack_stay_within_the_ledger(runtime: ptc.Runtime) -> None:
+    """PTC-097 a message or stack of 1 MB stays within the ledger and never crosses whole."""
+    outcome = await ended(runtime, "throw new Error('x'.repeat(1e6))", ptc.Limits(max_output_bytes=100_000))
+    assert outcome.failure is not None
+    assert len(outcome.failure.message) <= 100_000
+    assert kind(outcome) in ("exception", "output-limit")
+    outcome = await ended(runtime, "const e = new Error('m'); e.stack = 'x'.repeat(1e6); throw e", ptc.Limits())
+    assert outcome.failure is not None
+    assert outcome.failure.message == "Error: m"
+    assert len(outcome.failure.stack or "") <= 65_536
