@@ -30,6 +30,7 @@ MAX_SAFE_INTEGER = 2**53 - 1
 
 _SEPARATORS = str.maketrans("\u2028\u2029", "  ")
 _IGNORE = re.compile(r"//[ \t]*jsrun:[ \t]*ignore[ \t]+([a-z0-9-]+(?:[ \t,]+[a-z0-9-]+)*)")
+_TOKEN = re.compile(r"\w+|\S")
 _CODE = re.compile(r"[a-z0-9-]+")
 _INTEGER = re.compile(r"(?:0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*)")
 # No integer of this many digits is safe, and longer ones would be slow to read.
@@ -89,8 +90,9 @@ def _syntax_problem(error: "esprima.Error", text: str, lines: Lines) -> Problem:
     elif unexpected and unexpected[1] not in ("ILLEGAL", "undefined"):
         message = f"Unexpected {quoted(unexpected[1])}."
     else:
-        found = text[index : index + 1]
-        message = f"{reason.removesuffix(' ILLEGAL').rstrip('.')}{f' near {quoted(found)}' if found.strip() else ''}."
+        found = _TOKEN.match(text, index)
+        near = f" near {quoted(found[0], 20)}" if found else ""
+        message = f"{reason.removesuffix(' ILLEGAL').rstrip('.')}{near}."
     return Problem(lines.position(min(index, len(text))), message, hint)
 
 
