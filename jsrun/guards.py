@@ -100,4 +100,4 @@ def _fact(guard: Guard) -> str:
         return f"the tool {quoted(guard.tool or '')} is not available"
     if guard.kind == "field":
         return f"{quoted(guard.field or '')} does not mention {quoted(guard.pattern or '')}"
-    return f"{quoted(guard.question or '')} was not answered with yes"
+    return f"{quoted((guard.question or '').strip())} was not answered with yes"

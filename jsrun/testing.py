@@ -240,19 +240,23 @@ def assert_calls(result: RunResult, expected: int | Sequence[str], env: Scripted
 
 def bundle(
     program: str,
+    /,
     *,
     prompts: Mapping[str, str] | None = None,
     memory: Memory | None = None,
     look: Look | None = None,
-    fuel: Fuel | None = None,
+    fuel: Fuel | Mapping[str, Json] | None = None,
     **manifest: object,
 ) -> Bundle:
     """A bundle of a program and what the test cares about; `name` and `purpose` are filled in. BundleError as always.
 
-    A `fuel` is that of the bundle, in the units of Fuel; what else is given belongs to the manifest.
+    `fuel` as a Fuel is that of the bundle; as a mapping, like all else that is given, it belongs to the manifest.
     """
     filled = {"name": "test", "purpose": "A bundle of a test.", **manifest}
-    return Bundle(cast("dict[str, Json]", filled), program, prompts=prompts, memory=memory, look=look, fuel=fuel)
+    own = fuel if isinstance(fuel, Fuel) else None
+    if fuel is not None and own is None:
+        filled["fuel"] = fuel
+    return Bundle(cast("dict[str, Json]", filled), program, prompts=prompts, memory=memory, look=look, fuel=own)
 
 
 async def run_bundle(

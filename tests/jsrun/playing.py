@@ -24,6 +24,7 @@ class Play:
         self,
         program: str,
         input: object = None,
+        /,
         *,
         env: Env | None = None,
         tools: Mapping[str, Callable[[dict[str, Json]], object]] | None = None,
