@@ -97,5 +97,5 @@ setattr(run.Port, "send", _send)  # noqa: B010
 setattr(run, "execute", _execute)  # noqa: B010
 
 if __name__ == "__main__":
-    engine, library, seccomp, control, host = sys.argv[1:6]
+    engine, library, seccomp, control, host = sys.argv[-5:]
     root.main(engine, library, seccomp, int(control), int(host))
