@@ -49,7 +49,8 @@ def confine(library: str) -> Confinement:
     if level == "off":
         return Confinement(level, None, [], "no-new-privileges cannot be set here")
     # In a child: the library, and whatever it does, stays out of the processes that see program text.
-    answer = json.loads(harden.in_child(lambda: _attempt(library)) or '{"problem": "the process that tried the filter died of it"}')
+    found = harden.in_child(lambda: _attempt(library))
+    answer = json.loads(found) if found else {"problem": "the process that tried the filter died of it"}
     if answer["problem"]:
         return Confinement(level, None, [], answer["problem"])
     filters = Filters(Filter(bytes.fromhex(answer["image"])), Filter(bytes.fromhex(answer["run"])))
