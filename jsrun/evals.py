@@ -79,7 +79,8 @@ class CaseReport:
 
 def load_cases(bundle: Bundle) -> tuple[Case, ...]:
     """The cases of a bundle, by file name. EvalError, with file and place, for one that cannot be read."""
-    return tuple(_Reader(f"evals/{name}").case(text) for name, text in sorted(bundle.evals.items()))
+    cases = sorted((name, text) for name, text in bundle.evals.items() if name.endswith(".json"))
+    return tuple(_Reader(f"evals/{name}").case(text) for name, text in cases)
 
 
 async def run_case(bundle: Bundle, case: Case, *, runtime: Runtime | None = None) -> CaseReport:
