@@ -86,17 +86,15 @@ class Schedule:
         return call.value
 
     def _advance(self) -> None:
-        """Start what may start, answer what may be answered."""
+        """Start what may start, answer the first if it may be answered."""
         while self._queue and self._may_start(self._queue[0]):
             call = self._queue.popleft()
             self._open.append(call)
             if not call.ended:
                 self._start(call)
-        for call in self._open:
-            if not call.ended:
-                break
-            if not call.turn.done():
-                call.turn.set_result(None)
+        first = self._open[0] if self._open else None
+        if first is not None and first.ended and not first.turn.done():
+            first.turn.set_result(None)
 
     def _may_start(self, call: _Call) -> bool:
         if self._closed or not call.checked or (self._open and self._open[-1].alone):
@@ -127,6 +125,8 @@ class Schedule:
             self._advance()
 
     def _cancel(self) -> None:
+        if self._closed:
+            return  # a second time it would interrupt what the functions do to end well
         self._closed = True
         self._queue.clear()
         for task in self._running:
