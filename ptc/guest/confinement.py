@@ -12,7 +12,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ptc.guest import harden
 from ptc.guest.seccomp import IMAGE, RUN, Filter, UnavailableError, compile_filter
@@ -50,7 +50,7 @@ def confine(library: str) -> Confinement:
         return Confinement(level, None, [], "no-new-privileges cannot be set here")
     # In a child: the library, and whatever it does, stays out of the processes that see program text.
     found = harden.in_child(lambda: _attempt(library))
-    answer = json.loads(found) if found else {"problem": "the process that tried the filter died of it"}
+    answer: dict[str, Any] = json.loads(found) if found else {"problem": "the process that tried the filter died of it"}
     if answer["problem"]:
         return Confinement(level, None, [], answer["problem"])
     filters = Filters(Filter(bytes.fromhex(answer["image"])), Filter(bytes.fromhex(answer["run"])))
