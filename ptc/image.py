@@ -154,8 +154,10 @@ class Image:
             raise ClosedError("the image has been unloaded")
         if limits is None:
             limits = self.limits
-        else:
+        elif isinstance(limits, Limits):
             check_run_limits(self.limits, limits)
+        else:
+            raise UsageError("limits: a Limits object is needed")
         if input is not UNSET and not self._takes_input:
             raise UsageError("input was given, but the program was loaded without an input name")
         seconds = resolve_timeout(timeout, limits)
@@ -174,9 +176,13 @@ class Image:
 
     def _replaced(self, functions: Mapping[str, Mapping[str, HostFunction]]) -> dict[str, dict[str, HostFunction]]:
         merged = {name: dict(table) for name, table in self._functions.items()}
+        if not isinstance(functions, Mapping):
+            raise UsageError("functions: a mapping from namespace to functions is needed")
         for name, table in functions.items():
             if name not in merged:
                 raise UsageError(f'functions: the program declares no namespace "{name}"')
+            if not isinstance(table, Mapping):
+                raise UsageError(f'functions: "{name}" needs a mapping from name to function')
             for key, function in table.items():
                 if key not in merged[name]:
                     raise UsageError(f'functions: the namespace "{name}" declares no function "{key}"')

@@ -208,6 +208,9 @@ class Runtime:
     ) -> Image:
         self.check_usable()
         limits = limits if limits is not None else self.limits
+        _check_texts(code=code, name=name, setup=setup)
+        if not isinstance(limits, Limits):
+            raise UsageError("limits: a Limits object is needed")
         declared = normalize(namespaces, input_name=input_name)
         prepared = prepare(code, language=language, form=form, max_source_bytes=limits.max_source_bytes)
         image = Image(
@@ -234,3 +237,9 @@ class Runtime:
     def _version(self) -> str:
         report = self._root.report if self._root is not None else None
         return report.engine.version if report is not None else ""
+
+
+def _check_texts(**options: object) -> None:
+    for name, value in options.items():
+        if not isinstance(value, str):
+            raise UsageError(f"{name}: a text is needed")
