@@ -50,6 +50,8 @@ class Runtime:
             raise UsageError("spares: a whole number from 0 is needed")
         if not isinstance(max_runs, int) or isinstance(max_runs, bool) or max_runs < 1:
             raise UsageError("max_runs: a whole number from 1 is needed")
+        if limits is not None and not isinstance(limits, Limits):
+            raise UsageError("limits: a Limits object is needed")
         self.engine = engine
         self.limits = limits if limits is not None else Limits()
         self.spares = spares

@@ -820,6 +820,24 @@ async def test_bad_options_start_no_process(engine: str, options: Any) -> None:
         assert runtime._root is None
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"engine": "spidermonkey"},
+        {"limits": 5},
+        {"spares": -1},
+        {"spares": True},
+        {"max_runs": 0},
+        {"max_runs": 1.5},
+        {"require": {"chroot"}},
+    ],
+)
+async def test_bad_options_of_a_runtime(options: Any) -> None:
+    """PTC-126 bad options of a runtime are refused by name."""
+    with pytest.raises(ptc.UsageError, match=next(iter(options))):
+        ptc.Runtime(**options)
+
+
 async def test_a_program_that_is_no_text_is_misuse(engine: str) -> None:
     """PTC-126 a program is a text."""
     async with ptc.Runtime(engine=engine) as runtime:
