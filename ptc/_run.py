@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ptc import events
-from ptc._processes import RunProcess, StartError
+from ptc._launch import StartError
+from ptc._run_process import RunProcess
 from ptc.errors import CallError
 from ptc.limits import Limits
 from ptc.namespaces import Blocking, HostFunction

@@ -5,9 +5,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from ptc._launch import GoneError, StartError
 from ptc._memory import MemoryWatch
-from ptc._processes import GoneError, ImageProcess, RunProcess, StartError
 from ptc._run import Run, RunOptions
+from ptc._run_process import RunProcess
+from ptc._strategy import LoadedProgram
 from ptc.errors import ClosedError, LoadError, UsageError
 from ptc.events import Event
 from ptc.limits import Limits, check_run_limits, resolve_timeout
@@ -66,7 +68,7 @@ class Image:
         self._wanted_spares = spares
         self._spares: deque[RunProcess] = deque()
         self._making: set[asyncio.Task[None]] = set()
-        self._process: ImageProcess | None = None
+        self._process: LoadedProgram | None = None
         self._loading = asyncio.Lock()
         self._idle: asyncio.TimerHandle | None = None
         self._runs: set[Run] = set()
@@ -303,7 +305,7 @@ class Image:
             raise LoadError(Failure("worker-exit", str(error))) from None
         self.replenish()
 
-    async def _ensure(self) -> ImageProcess:
+    async def _ensure(self) -> LoadedProgram:
         """The living image process, loaded again if need be. StartError or LoadError if it cannot be."""
         async with self._loading:
             if self._closing.done():
@@ -317,7 +319,7 @@ class Image:
                 self._process = process
             return self._process
 
-    async def _load(self) -> ImageProcess:
+    async def _load(self) -> LoadedProgram:
         root = await self._runtime.root()
         printed = root.printed
         process = root.fork_image()

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from ptc import _strategy
+from ptc._launch import engine_library
 from ptc._memory import MemoryWatch
-from ptc._processes import RootProcess, engine_library
 from ptc.errors import ClosedError, LoadError, UsageError
 from ptc.events import Event
 from ptc.image import Image
@@ -26,7 +27,8 @@ _MEASURES = frozenset({"fork", "rlimits", "seccomp"})
 class Runtime:
     """An async context manager. Its processes start on first use and are all gone after `aclose`.
 
-    engine: `quickjs`. limits: the defaults of everything loaded here. spares: runs kept waiting per image.
+    engine: `quickjs` or `v8`. process: how runs are made, `fork` or `spawn`; `auto` forks where that can be.
+    limits: the defaults of everything loaded here. spares: runs kept waiting per image, at most one if spawned.
     max_runs: runs at work at once; more wait their turn. require: measures out of `fork`, `rlimits`, `seccomp` without
     which nothing is run. describe_error: the text a program sees of an exception of a host function.
     Belongs to one event loop and one process. Raises `UsageError` for options that cannot be met.
@@ -36,6 +38,7 @@ class Runtime:
         self,
         *,
         engine: str = "quickjs",
+        process: _strategy.ProcessChoice = "auto",
         limits: Limits | None = None,
         spares: int = 2,
         max_runs: int = 32,
@@ -53,14 +56,15 @@ class Runtime:
         if limits is not None and not isinstance(limits, Limits):
             raise UsageError("limits: a Limits object is needed")
         self.engine = engine
+        self.process = _strategy.choose(engine, process)
         self.limits = limits if limits is not None else Limits()
-        self.spares = spares
+        self.spares = _strategy.most_spares(self.process, spares)
         self.max_runs = max_runs
         self.describe_error = describe_error
         self._pid = os.getpid()
         self._closing: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._root: RootProcess | None = None
+        self._root: _strategy.Maker | None = None
         self._images: set[Image] = set()
 
     async def __aenter__(self) -> Self:
@@ -148,8 +152,7 @@ class Runtime:
         """
         self.check_usable()
         root = await self.root()
-        assert root.report is not None
-        return root.report.model_dump(exclude={"type"})
+        return await root.describe(self.limits.start_timeout)
 
     # --- for images ---
 
@@ -176,15 +179,15 @@ class Runtime:
         if self._closing is not None:
             raise ClosedError("the runtime has been closed")
 
-    async def root(self) -> RootProcess:
-        """The root process, started or started again if need be. StartError if it cannot be."""
+    async def root(self) -> _strategy.Maker:
+        """The root process, or what stands for it, started or started again if need be. StartError if it cannot be."""
         async with self._starting:
             self.check_usable()
             if self._root is not None and self._root.dead:
                 await self._root.stop()
                 self._root = None
             if self._root is None:
-                self._root = root = RootProcess(self.loop, self.engine)
+                self._root = root = _strategy.make(self.process, self.loop, self.engine)
                 try:
                     await root.start(self.limits.start_timeout)
                 except BaseException:
@@ -214,7 +217,9 @@ class Runtime:
         if not isinstance(limits, Limits):
             raise UsageError("limits: a Limits object is needed")
         declared = normalize(namespaces, input_name=input_name)
+        _strategy.check_wanted_form(self.engine, form)
         prepared = prepare(code, language=language, form=form, max_source_bytes=limits.max_source_bytes)
+        _strategy.check_form(self.engine, prepared.form)
         image = Image(
             self,
             code=prepared.code,

@@ -112,7 +112,9 @@ class _Spawned:
     def _run(self, message: Message) -> None:
         """Never returns."""
         assert self._config is not None
-        self._control.send({"type": "started", "run": message["run"], "pid": os.getpid()})
+        self._control.send(
+            {"type": "started", "run": message["run"], "pid": os.getpid(), "cpuMs": time.process_time() * 1e3}
+        )
         run.main(self._engine, self._port, self._config, _CHANNEL, _NATIVE_OUTPUT, bool(message["spare"]))
 
 

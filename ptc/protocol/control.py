@@ -1,4 +1,4 @@
-"""The control messages that root and images send to the host, as frozen strict models.
+"""The control messages that root, images and spawned runs send to the host, as frozen strict models.
 
 An image holds program text, so what it says is checked like any other untrusted input.
 """
@@ -91,11 +91,13 @@ class Refused(_Control):
 
 
 class RunStarted(_Control):
-    """The image forked a run."""
+    """The image forked a run, or the spawned process becomes one."""
 
     type: Literal["started"]
     run: _Count
     pid: _Count
+    cpuMs: Annotated[float, Field(ge=0)] = 0.0
+    """CPU time the process had used before: to start and to load, if it is a spawned one."""
 
 
 class RunExited(_Control):
@@ -111,9 +113,11 @@ class RunExited(_Control):
 
 RootMessage = RootReady | ImageStarted | ImageExited
 ImageMessage = Loaded | Refused | RunStarted | RunExited
+SpawnedMessage = RootReady | Loaded | Refused | RunStarted
 
 _root: TypeAdapter[RootMessage] = TypeAdapter(Annotated[RootMessage, Field(discriminator="type")])
 _image: TypeAdapter[ImageMessage] = TypeAdapter(Annotated[ImageMessage, Field(discriminator="type")])
+_spawned: TypeAdapter[SpawnedMessage] = TypeAdapter(Annotated[SpawnedMessage, Field(discriminator="type")])
 
 
 def root_message(value: object) -> RootMessage:
@@ -124,3 +128,8 @@ def root_message(value: object) -> RootMessage:
 def image_message(value: object) -> ImageMessage:
     """Check one parsed frame from an image. ValueError (pydantic's) if it is not one of its messages."""
     return _image.validate_python(value)
+
+
+def spawned_message(value: object) -> SpawnedMessage:
+    """Check one parsed frame from a spawned process. ValueError (pydantic's) if it is not one of its messages."""
+    return _spawned.validate_python(value)

@@ -48,7 +48,7 @@ async def taken(engine: str) -> AsyncIterator[ptc.Runtime]:
     """A runtime whose guest can be taken over."""
     async with ptc.Runtime(engine=engine, spares=0) as runtime:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ptc._processes._BOOTSTRAP", BOOTSTRAP)
+            patch.setattr("ptc._launch._BOOTSTRAP", BOOTSTRAP)
             await runtime.report()
         yield runtime
 
@@ -224,7 +224,7 @@ async def test_no_ready_in_time_is_a_worker_exit(taken: ptc.Runtime, steps: list
 
 async def test_a_waiting_run_that_floods_is_dropped(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """PTC-118 a waiting run that floods its channel costs the host next to nothing and is killed."""
-    monkeypatch.setattr("ptc._processes._BOOTSTRAP", BOOTSTRAP)
+    monkeypatch.setattr("ptc._launch._BOOTSTRAP", BOOTSTRAP)
     async with ptc.Runtime(engine=engine, spares=1) as runtime:
         before = peak_memory()
         image = await runtime.load(hostile(early=[("flood", READY)]))
@@ -465,7 +465,7 @@ async def test_an_image_that_serves_no_run_is_a_worker_exit(taken: ptc.Runtime) 
 
 async def test_spares_of_a_taken_over_image_change_nothing(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """PTC-053 waiting runs that say nothing good are dropped, and no more are made than were asked for."""
-    monkeypatch.setattr("ptc._processes._BOOTSTRAP", BOOTSTRAP)
+    monkeypatch.setattr("ptc._launch._BOOTSTRAP", BOOTSTRAP)
     async with ptc.Runtime(engine=engine, spares=2) as runtime:
         image = await runtime.load(hostile(early=[("exit", 1)]))
         await asyncio.sleep(0.1)

@@ -193,7 +193,7 @@ async def test_a_reload_that_fails_is_the_outcome(engine: str, monkeypatch: pyte
         image = await runtime.load("return 1")
         kill_unseen([root_of(runtime)], images_of(runtime))
         with monkeypatch.context() as patch:
-            patch.setattr("ptc._processes._BOOTSTRAP", Path("/nonexistent/ptc/guest/bootstrap.py"))
+            patch.setattr("ptc._launch._BOOTSTRAP", Path("/nonexistent/ptc/guest/bootstrap.py"))
             outcome = await image.run()
         assert outcome.failure is not None
         assert outcome.failure.kind == "worker-exit"

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), needs_proc]
 async def sacrifice() -> AsyncIterator[ptc.Runtime]:
     """A runtime whose processes make the system calls they are asked for."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ptc._processes._BOOTSTRAP", Path(__file__).parent / "guest" / "bootstrap.py")
+        patch.setattr("ptc._launch._BOOTSTRAP", Path(__file__).parent / "guest" / "bootstrap.py")
         async with ptc.Runtime(spares=0) as runtime:
             await runtime.report()
             yield runtime
@@ -166,7 +166,7 @@ async def test_without_libseccomp_runs_work_and_say_so(
     engine: str, library: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PTC-063 without libseccomp the run works and reports `no-new-privs`."""
-    monkeypatch.setattr("ptc._processes._SECCOMP_LIBRARY", library)
+    monkeypatch.setattr("ptc._launch._SECCOMP_LIBRARY", library)
     async with ptc.Runtime(engine=engine, spares=1) as runtime:
         image = await runtime.load("return 1")
         outcome = await image.run()
@@ -182,7 +182,7 @@ async def test_without_libseccomp_runs_work_and_say_so(
 
 async def test_a_required_filter_that_is_missing_is_a_failure(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """PTC-063 with `require={"seccomp"}` it is `sandbox-unavailable`."""
-    monkeypatch.setattr("ptc._processes._SECCOMP_LIBRARY", "libseccomp-not-here.so.2")
+    monkeypatch.setattr("ptc._launch._SECCOMP_LIBRARY", "libseccomp-not-here.so.2")
     async with ptc.Runtime(engine=engine, require={"seccomp"}) as runtime:
         with pytest.raises(ptc.LoadError) as caught:
             await runtime.load("return 1")
