@@ -5,6 +5,7 @@ Everything that decides is in the machine; this side has the socket, the timers 
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 import logging
 import time
@@ -13,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ptc import events
+from ptc._functions import failure_text, in_thread
 from ptc._launch import StartError
 from ptc._run_process import RunProcess
-from ptc.errors import CallError
 from ptc.limits import Limits
 from ptc.namespaces import Blocking, HostFunction
 from ptc.outcome import ExitStatus, LogEntry, Outcome
@@ -65,6 +66,8 @@ class Run:
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._image = image
+        self._context = contextvars.copy_context()
+        """That of our caller, for his functions: what arrives from a process comes in some other one."""
         self._options = options
         self._machine = HostMachine(
             {name: frozenset(table) for name, table in options.functions.items()}, options.limits
@@ -335,11 +338,15 @@ class Run:
         if self._abandoned:
             return
         function = self._options.functions[call.global_][call.name]
+        context = self._context.copy()
         try:
-            result = _in_thread(function, call.args) if isinstance(function, Blocking) else function(call.args)
+            if isinstance(function, Blocking):
+                result: Any = in_thread(function, call.args)
+            else:
+                result = context.run(function, call.args)
             if type(result) not in _PLAIN and inspect.isawaitable(result):
                 pending.result = result
-                pending.task = self._loop.create_task(self._await(call.id, result))
+                pending.task = self._loop.create_task(self._await(call.id, result), context=context)
                 return
         except BaseException as error:
             self._failed(call.id, error)
@@ -361,17 +368,7 @@ class Run:
             self._fatal = self._fatal or error
             self.abort("a host function asked the process to end")
             return
-        self._handle(self._machine.reply_error(call_id, self._describe(error)))
-
-    def _describe(self, error: BaseException) -> str:
-        if isinstance(error, asyncio.CancelledError):
-            return "the host function was cancelled"
-        try:
-            text = str(error) if isinstance(error, CallError) else self._options.describe_error(error)
-        except Exception:
-            _log.exception("an error of a host function could not be described")
-            text = ""
-        return text if isinstance(text, str) and text else "the host function failed"
+        self._handle(self._machine.reply_error(call_id, failure_text(error, self._options.describe_error)))
 
     def _replied(self, reply: protocol.Replied) -> None:
         call = self._calls.pop(reply.id)
@@ -392,22 +389,6 @@ class Run:
 
     def _tell(self, observer: Callable[[Any], object], what: object) -> None:
         try:
-            observer(what)
+            self._context.copy().run(observer, what)
         except Exception:
             _log.exception("an observer of a run raised")
-
-
-async def _in_thread(function: Blocking, argument: Any) -> Any:
-    """Call a blocking function in a thread."""
-
-    def call() -> tuple[Any, BaseException | None]:
-        # As a value, because a future cannot hold every exception (StopIteration).
-        try:
-            return function(argument), None
-        except BaseException as error:
-            return None, error
-
-    result, error = await asyncio.to_thread(call)
-    if error is not None:
-        raise error
-    return result
