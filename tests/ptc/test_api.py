@@ -77,9 +77,10 @@ async def test_async_functions_overlap(runtime: ptc.Runtime) -> None:
     assert outcome.value == [number * 2 for number in range(10)]
 
 
-async def test_where_functions_are_called(runtime: ptc.Runtime) -> None:
-    """PTC-120 sync functions run on the loop, `blocking` ones in a thread, with the caller's context."""
-    name: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
+async def test_where_functions_are_called(engine: str) -> None:
+    """PTC-120 sync functions run on the loop, `blocking` ones in a thread; all of them, and observers, in the context
+    of the caller, whoever's run the process was made for."""
+    caller: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="nobody")
     loop = asyncio.get_running_loop()
     seen: list[tuple[str, bool, str]] = []
 
@@ -88,7 +89,8 @@ async def test_where_functions_are_called(runtime: ptc.Runtime) -> None:
             on_loop = asyncio.get_running_loop() is loop
         except RuntimeError:
             on_loop = False
-        seen.append((where, on_loop, name.get()))
+        seen.append((where, on_loop, caller.get()))
+        caller.set("changed")
         return where
 
     async def note_later(where: Any) -> Any:
@@ -96,10 +98,17 @@ async def test_where_functions_are_called(runtime: ptc.Runtime) -> None:
         return note(where)
 
     table: Tables = {"t": {"sync": note, "later": note_later, "thread": ptc.blocking(note)}}
-    name.set("me")
-    outcome = await runtime.run("return [await t.sync('a'), await t.later('b'), await t.thread('c')]", table)
-    assert outcome.value == ["a", "b", "c"]
-    assert [(where, on_loop) for where, on_loop, _ in seen] == [("a", True), ("b", True), ("c", False)]
+    async with ptc.Runtime(engine=engine) as runtime:
+        image = await runtime.load(
+            "console.log(1); return [await t.sync('a'), await t.later('b'), await t.thread('c')]", table
+        )
+        for name in ("first", "second", "third"):
+            caller.set(name)
+            outcome = await image.run(on_log=lambda _entry: note("log"))
+            assert outcome.value == ["a", "b", "c"]
+            assert seen == [("log", True, name), ("a", True, name), ("b", True, name), ("c", False, name)]
+            assert caller.get() == name
+            seen.clear()
 
 
 async def test_blocking_functions_hold_up_nobody(runtime: ptc.Runtime) -> None:
@@ -267,6 +276,7 @@ async def test_four_hundred_calls_at_once(runtime: ptc.Runtime) -> None:
     """PTC-084 400 calls at once all succeed with never more than 128 unfinished at the host, numbered in call order."""
     going = 0
     most = 0
+    full = asyncio.Event()
     order: list[Any] = []
 
     async def f(number: Any) -> Any:
@@ -274,6 +284,9 @@ async def test_four_hundred_calls_at_once(runtime: ptc.Runtime) -> None:
         going += 1
         most = max(most, going)
         order.append(number)
+        if going == 128:
+            full.set()
+        await full.wait()
         await asyncio.sleep(0.001 * (number % 7))
         going -= 1
         return number
