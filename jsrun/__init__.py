@@ -43,14 +43,17 @@ from jsrun.events import RunEvent
 from jsrun.fuel import CEILING, Fuel
 from jsrun.journal import EntryRow, Journal, MemoryJournal, RunRecord, RunRow
 from jsrun.local_env import LocalEnv
+from jsrun.long_way import Generalist, LongWay
 from jsrun.look import Look, WorkspaceLook
 from jsrun.manifest import Guard, Manifest
 from jsrun.memory import FileMemory, Memory
 from jsrun.prompts import Prompt
+from jsrun.registry import Layer, Registry
 from jsrun.result import Artifact, LogEntry, RunResult, Truncation, Usage
 from jsrun.runner import Run, Runner, check
 from jsrun.spend import Spend
 from jsrun.sqlite_journal import SqliteJournal
+from jsrun.store import RunNote, Store, Version
 from ptc.outcome import UNSET
 
 __all__ = [
@@ -77,14 +80,17 @@ __all__ = [
     "EvalError",
     "FileMemory",
     "Fuel",
+    "Generalist",
     "Guard",
     "InFlightError",
     "InputError",
     "Journal",
     "JournalError",
     "JsrunError",
+    "Layer",
     "LocalEnv",
     "LogEntry",
+    "LongWay",
     "Look",
     "Manifest",
     "Memory",
@@ -95,9 +101,11 @@ __all__ = [
     "Note",
     "Prompt",
     "Prompted",
+    "Registry",
     "ResumeError",
     "Run",
     "RunEvent",
+    "RunNote",
     "RunRecord",
     "RunResult",
     "RunRow",
@@ -105,6 +113,7 @@ __all__ = [
     "Spend",
     "SqliteJournal",
     "StaleParent",
+    "Store",
     "StoreError",
     "Tool",
     "ToolResult",
@@ -113,6 +122,7 @@ __all__ = [
     "UnknownSubharness",
     "UnwiredEnv",
     "Usage",
+    "Version",
     "WorkspaceLook",
     "check",
     "load_cases",

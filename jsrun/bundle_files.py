@@ -285,9 +285,14 @@ def _place_of(path: str) -> str | None:
         return path if path in (MANIFEST, PROGRAM, MEMORY) else None
     if folder == PROMPTS and name.endswith(".md") and not name.startswith("."):
         return PROMPTS
-    if folder == EVALS and name.endswith(_EVAL_ENDS) and not name.startswith("."):
+    if folder == EVALS and name.endswith(_EVAL_ENDS) and not name.startswith(".") and _is_file_name(name):
         return EVALS
     return None
+
+
+def _is_file_name(name: str) -> bool:
+    """Can a file have this name wherever file names are UTF-8?"""
+    return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _is_silent(name: str) -> bool:

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +57,32 @@ def replace_file(path: Path, data: bytes, temporary: Path) -> None:
         os.fsync(descriptor)
     temporary.replace(path)
     sync_folder(path.parent)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that is not there yet, and wait until it is on the disk. FileExistsError rather than overwriting."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """The content of a regular file, reached through no link, of at most `limit` bytes.
+
+    OSError as ever; ValueError, in words that go on after "it cannot be used:", for any other kind of file.
+    """
+    if not stat.S_ISREG(os.lstat(path).st_mode):  # before it is opened: opening a device can already do something
+        raise ValueError("it is not a regular file")
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is not a regular file")
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"it has more than {limit:,} bytes")
+    return data
 
 
 def sync_folder(path: Path) -> None:

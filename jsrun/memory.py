@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,12 +32,13 @@ class FileMemory:
 
     Each note stands under a heading `## TIME` (RFC 3339, UTC); text before the first heading is one note without a
     time. A line of a note that looks like such a heading is written with a leading backslash. The file, and its folder,
-    are made by the first `remember`, which starts it with `seed`; until then `recall` answers from the seed.
+    are made by the first `remember`, which starts it with `seed`; until then `recall` answers from the seed. A seed may
+    be a function that gives it: called in a thread, whenever there is no file; it may raise DoorFailure.
     """
 
-    def __init__(self, path: str | os.PathLike[str], seed: str = "") -> None:
+    def __init__(self, path: str | os.PathLike[str], seed: str | Callable[[], str] = "") -> None:
         self.path = Path(path)
-        self._seed = storable(seed).removeprefix("\ufeff")
+        self._seed = seed
 
     async def remember(self, note: str) -> None:
         """Append a note; a blank one is ignored. DoorFailure if the memory is full or the file cannot be written."""
@@ -75,7 +76,7 @@ class FileMemory:
             with self.path.open("rb") as file:
                 data = file.read(MEMORY_BYTES + 1)
         except FileNotFoundError:
-            return self._seed
+            return self._first()
         except (OSError, ValueError) as error:
             raise self._unusable(error) from None
         if len(data) > MEMORY_BYTES:
@@ -84,6 +85,11 @@ class FileMemory:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise DoorFailure("The memory file is not UTF-8 text. Correct it or move it away.") from None
+
+    def _first(self) -> str:
+        """What the file starts with."""
+        seed = self._seed if isinstance(self._seed, str) else self._seed()
+        return storable(seed).removeprefix("\ufeff")
 
     def _unusable(self, error: OSError | ValueError) -> DoorFailure:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "its path is not usable"
