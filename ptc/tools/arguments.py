@@ -74,7 +74,7 @@ class Arguments:
         try:
             return await asyncio.to_thread(self._problems, arguments, budget)
         except OverBudgetError:
-            return [f"checking them takes more than {MAX_SECONDS:g} seconds; make them smaller"]
+            return [f"checking them takes more than {MAX_SECONDS:g} s; make them smaller"]
         finally:
             budget.stop()  # if we have been cancelled, the thread has no more to do
 

@@ -84,12 +84,13 @@ class TestModes:
 
     async def test_bad_options_are_refused_by_name(self, runtime: ptc.Runtime) -> None:
         """PTC-138 before anything runs."""
-        for options, name in [
+        cases: list[tuple[dict[str, Any], str]] = [
             ({"mode": "all"}, "mode"),
             ({"max_parallel": 0}, "max_parallel"),
             ({"max_parallel": True}, "max_parallel"),
             ({"max_result_chars": 99}, "max_result_chars"),
-        ]:
+        ]
+        for options, name in cases:
             with pytest.raises(ptc.UsageError, match=f"^{name}: "):
                 CodeTools(runtime, [ADD], **options)
 
