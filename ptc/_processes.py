@@ -148,9 +148,14 @@ class RootProcess:
     async def start(self, timeout: float) -> None:
         """Start the process and wait up to `timeout` seconds for its first message. StartError if it does not come."""
         try:
-            host_end, child_end = socket.socketpair()
             self._diagnostics_read, writing = os.pipe()
         except OSError as error:
+            raise StartError(f"the process could not be started: {error.strerror}") from None
+        try:
+            host_end, child_end = socket.socketpair()
+        except OSError as error:
+            os.close(writing)
+            self._close_diagnostics()
             raise StartError(f"the process could not be started: {error.strerror}") from None
         os.set_blocking(self._diagnostics_read, False)
         self.loop.add_reader(self._diagnostics_read, self._read_diagnostics)

@@ -89,14 +89,18 @@ class RunProcess(asyncio.Protocol):
         self._lost = False
         self._exit: tuple[ExitStatus | None, int, float | None] | None = None
         self._host_end, self._child_end = socket.socketpair()
-        self._native_read, self._native_write = os.pipe()
+        try:
+            self._native_read, self._native_write = os.pipe()
+        except OSError:
+            self._host_end.close()
+            self._child_end.close()
+            raise
         self._timer: asyncio.TimerHandle | None = None
         """What is done if the process does not do it in time: die, be reaped, let go of its channel."""
 
     def let_go(self) -> None:
         """Whoever starts the process has the other ends, so ours can go. Native output is read from here on."""
-        self._child_end.close()
-        os.close(self._native_write)
+        self._close_child_ends()
         os.set_blocking(self._native_read, False)
         self.image.loop.add_reader(self._native_read, self._read_native)
 
@@ -109,6 +113,8 @@ class RunProcess(asyncio.Protocol):
         """Close what is open of a process that was never connected."""
         if not self.is_connected:
             self._host_end.close()
+        self._close_child_ends()
+        self._close_native()
 
     def take_native(self) -> bytes:
         """What has been printed before anybody attached. It will not be delivered."""
@@ -264,6 +270,12 @@ class RunProcess(asyncio.Protocol):
             self._sink.native(data)
         elif len(self._native) <= NATIVE_OUTPUT_BYTES:
             self._native += data
+
+    def _close_child_ends(self) -> None:
+        self._child_end.close()
+        if self._native_write >= 0:
+            os.close(self._native_write)
+            self._native_write = -1
 
     def _close_native(self) -> None:
         if self._native_read >= 0:

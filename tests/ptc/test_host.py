@@ -1,4 +1,4 @@
-"""The host dies: a process of its own, so that it can be killed."""
+"""Hosts in trouble: killed, or out of descriptors. Each is a process of its own."""
 
 import os
 import signal
@@ -56,3 +56,46 @@ def test_nothing_outlives_a_killed_host(engine: str, forked: bool) -> None:
         finally:
             if forked:
                 os.kill(int(copy), signal.SIGKILL)
+
+
+POOR_HOST = """
+import asyncio, os, resource, sys
+import ptc
+
+async def main():
+    runtime = ptc.Runtime(engine=sys.argv[1], spares=0)
+    image = await runtime.load("return 1")
+    assert (await image.run()).ok
+    held = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    try:
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+    kinds = set()
+    for _ in range(14):
+        for attempt in (image.run, lambda: runtime.run("return 2"), cold):
+            outcome = await asyncio.wait_for(attempt(), 10)
+            kinds.add(outcome.failure and outcome.failure.kind)
+            assert outcome.ok or "Too many open files" in outcome.failure.message, outcome.failure
+        os.close(held.pop())
+    assert kinds == {None, "worker-exit"}, kinds
+    await runtime.aclose()
+    for number in held:
+        os.close(number)
+
+async def cold():
+    async with ptc.Runtime(engine=sys.argv[1]) as other:
+        return await other.run("return 3")
+
+asyncio.run(main())
+"""
+
+
+def test_a_host_without_descriptors_goes_on(engine: str) -> None:
+    """PTC-055 a process that cannot be started for want of descriptors is `worker-exit`; later ones are, none leaks."""
+    command = [sys.executable, "-W", "error", "-X", "dev", "-c", POOR_HOST, engine]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "ResourceWarning" not in result.stderr

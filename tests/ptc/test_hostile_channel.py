@@ -322,7 +322,8 @@ async def test_done_followed_by_an_exit_counts(taken: ptc.Runtime) -> None:
 )
 async def test_every_end_has_its_kind(taken: ptc.Runtime, steps: list[Any], kind: str, words: str) -> None:
     """PTC-041 PTC-116 how a process ended gives the kind; a signal is named."""
-    outcome = await run(taken, late=steps, limits=ptc.Limits(cpu=0.1, memory=32 * MIB))
+    # The hostile guest arms no timer, so the loop is ended by the resource limit behind it, 2 s.
+    outcome = await run(taken, late=steps, limits=ptc.Limits(cpu=0.1, memory=32 * MIB), timeout=30)
     assert outcome.failure is not None
     assert outcome.failure.kind == kind
     assert words in outcome.failure.message
