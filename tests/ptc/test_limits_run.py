@@ -10,6 +10,7 @@ import pytest
 
 import ptc
 from tests.ptc.processes import needs_proc, proc, runs_of, spares_ready
+from tests.ptc.programs import kind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -26,12 +27,6 @@ async def ended(
     outcome = await runtime.run(code, limits=limits, timeout=timeout, **options)
     assert (await runtime.run("return 1")).value == 1
     return outcome
-
-
-def kind(outcome: ptc.Outcome) -> str:
-    """The kind of a failed outcome."""
-    assert outcome.failure is not None, outcome
-    return outcome.failure.kind
 
 
 # --- CPU ---

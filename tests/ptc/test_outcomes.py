@@ -11,16 +11,11 @@ import pytest
 
 import ptc
 from tests.ptc.processes import images_of, is_gone, needs_proc, runs_of, until
+from tests.ptc.programs import kind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 KIB, MIB = 1024, 1024 * 1024
-
-
-def kind(outcome: ptc.Outcome) -> str:
-    """The kind of a failed outcome."""
-    assert outcome.failure is not None, outcome
-    return outcome.failure.kind
 
 
 ENDINGS = {

@@ -1,0 +1,47 @@
+"""Small things for tests that run programs."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import ptc
+
+Tables = dict[str, dict[str, Callable[[Any], Any]]]
+
+
+def kind(outcome: ptc.Outcome) -> str:
+    """The kind of a failed outcome."""
+    assert outcome.failure is not None, outcome
+    return outcome.failure.kind
+
+
+def echo() -> Tables:
+    """A namespace whose function gives what it gets."""
+    return {"t": {"f": lambda value: value}}
+
+
+async def for_ever(_argument: Any) -> None:
+    """A host function that never answers."""
+    await asyncio.sleep(3600)
+
+
+class Slow:
+    """An async host function that notes how it ended, and may take its time to."""
+
+    def __init__(self, stubborn: float = 0.0) -> None:
+        self.entered = asyncio.Event()
+        self.ended: list[str] = []
+        self.started = 0
+        self._stubborn = stubborn
+
+    async def f(self, argument: Any) -> Any:
+        self.started += 1
+        self.entered.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            if self._stubborn:
+                await asyncio.sleep(self._stubborn)
+            self.ended.append("cancelled")
+            raise
+        return argument
