@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ptc
+from ptc._run import Run
 
 Tables = dict[str, dict[str, Callable[[Any], Any]]]
 
@@ -45,3 +46,31 @@ class Slow:
             self.ended.append("cancelled")
             raise
         return argument
+
+
+class Gate:
+    """A host function that tells when it is called and answers when it is let."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.entered = asyncio.Event()
+        self.open = asyncio.Event()
+
+    async def pass_through(self, argument: Any) -> Any:
+        self.calls += 1
+        self.entered.set()
+        await self.open.wait()
+        return argument
+
+
+async def waiting_run(image: ptc.Image, gate: Gate) -> Run:
+    """A run of `return t.wait(1)` that is inside its call."""
+    gate.entered.clear()
+    run = image.start(functions={"t": {"wait": gate.pass_through}})
+    await asyncio.wait_for(gate.entered.wait(), 5)
+    return run
+
+
+def waiting_program() -> tuple[str, Tables]:
+    """A program for `waiting_run`; alone it ends at once."""
+    return "return t.wait(1)", {"t": {"wait": lambda _argument: None}}
