@@ -1,10 +1,10 @@
 """`CodeTools`: tools for a model, to be called one by one, from programs it writes, or both ways."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, get_args
 
+from ptc._functions import failure_text
 from ptc.errors import CallError, NotJson, UsageError
 from ptc.outcome import UNSET, Unset
 from ptc.runtime import Runtime
@@ -22,8 +22,6 @@ Mode = Literal["native", "ptc", "both"]
 
 MAX_RESULT_CHARS: Final = 40_000
 """About 10,000 tokens: more than a model needs of one result, little enough for a conversation of many."""
-
-_log = logging.getLogger("ptc")
 
 
 class CodeTools:
@@ -104,12 +102,13 @@ class CodeTools:
             await entry.arguments.check(given)
             value = copy_json(await call_tool(entry.tool, given), "result")
         except Exception as error:
-            return self._error(self._describe(error))
-        except asyncio.CancelledError:
+            is_plain = isinstance(error, NotJson)
+            return self._error(str(error) if is_plain else failure_text(error, self._runtime.describe_error))
+        except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return self._error("the tool was cancelled")
+            return self._error(failure_text(error, self._runtime.describe_error))  # it was the tool's own
         return ToolResult(cut_middle(value_text(value), self._max_result_chars))
 
     async def _run_code(self, arguments: object, call_id: str) -> ToolResult:
@@ -147,17 +146,6 @@ class CodeTools:
 
     def _error(self, text: str) -> ToolResult:
         return ToolResult(cut_middle(text, self._max_result_chars), is_error=True)
-
-    def _describe(self, error: Exception) -> str:
-        """The text of a tool's error, as a program would get it."""
-        if isinstance(error, (CallError, NotJson)):
-            return str(error)
-        try:
-            text = self._runtime.describe_error(error)
-        except Exception:
-            _log.exception("an error of a tool could not be described")
-            text = ""
-        return text if isinstance(text, str) and text else "the tool failed"
 
 
 def _check_count(name: str, value: object, least: int) -> None:

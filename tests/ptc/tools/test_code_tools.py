@@ -1,6 +1,7 @@
 """`CodeTools`: modes, run_code, nested and direct calls, with real programs."""
 
 import asyncio
+import contextvars
 import json
 from typing import Any
 
@@ -318,6 +319,23 @@ class TestNestedCalls:
         tools = CodeTools(runtime, [ADD], on_call=observe)
         assert (await run(tools, "return await tools.add({a: 1, b: 2})")).text == "3"
 
+    async def test_tools_see_the_context_of_the_caller(self, runtime: ptc.Runtime) -> None:
+        """PTC-140 async, blocking and waiting in the queue."""
+        seen: list[str] = []
+        caller = contextvars.ContextVar("caller", default="nobody")
+
+        async def look(_: Any) -> None:
+            seen.append(caller.get())
+            caller.set("a tool")
+
+        def look_in_thread(_: Any) -> None:
+            seen.append(caller.get())
+
+        tools = CodeTools(runtime, [tool("look", look), tool("thread", ptc.blocking(look_in_thread))])
+        caller.set("me")
+        await run(tools, "await Promise.all([tools.look({}), tools.thread({}), tools.look({}), tools.thread({})])")
+        assert seen == ["me"] * 4
+
     async def test_a_tool_may_run_programs_itself(self, runtime: ptc.Runtime) -> None:
         """PTC-141 also with the same tools: the calls of different programs do not wait for each other."""
 
@@ -371,8 +389,8 @@ class TestDirectCalls:
         async with ptc.Runtime(engine=engine, describe_error=describe) as runtime:
             tools = CodeTools(runtime, [tool("fail", call), tool("empty", empty)], "native")
             said = [(await tools.call("fail", {"kind": kind}, "c1")).text for kind in ("call", "value", "cancel")]
-            assert said == ["why", "<why>", "the tool was cancelled"]
-            assert (await tools.call("empty", {}, "c1")).text == "the tool failed"
+            assert said == ["why", "<why>", "the host function was cancelled"]
+            assert (await tools.call("empty", {}, "c1")).text == "the host function failed"
 
     async def test_a_result_that_is_no_json_is_an_error(self, runtime: ptc.Runtime) -> None:
         """PTC-139 with its path."""
