@@ -13,7 +13,7 @@ from ptc._survey import Handlers, Removal, Survey
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["GENERIC_HANDLERS"]
+__all__ = ["GENERIC_HANDLERS", "SPACED_COMPARISON", "STAND_IN"]
 
 _COMPARES: Final = re.compile(r"\+(?!\+)|-(?!-)|<(?![<=])|>(?![>=])")
 """What makes the `>` before it a comparison, whatever stands between it and the `<`."""
@@ -29,6 +29,12 @@ _OPERANDS: Final = rf"\s*+{_OPERAND}(?:\s*+[,|&]\s*+{_OPERAND})*+\s*+"
 _INNER_ARGUMENTS: Final = re.compile(f"<{_OPERANDS}>")
 _TYPE_LIST: Final = re.compile(_OPERANDS)
 """Type arguments that could be read as values too."""
+
+SPACED_COMPARISON: Final = re.compile(rf"(?<=[ \t])<(?=[ \t])(?!{_OPERANDS}>\s*+[(`])")
+"""A `<` between spaces, which nobody writes before type arguments. (`f < T > (x)` is a call all the same.)"""
+
+STAND_IN: Final = "^"
+"""What the parser is shown for such a `<`: an operator that can be nothing else, and binds no tighter."""
 
 _NESTED_ARGUMENTS: Final = 8
 """Type arguments within type arguments that are looked at when the parser saw none: nobody writes more."""

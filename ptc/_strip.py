@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final, Literal
 
 from ptc._erase import blank, harmful_breaks, joining
+from ptc._generics import SPACED_COMPARISON, STAND_IN
 from ptc._survey import Handlers, Refusal, Removal, Survey, Text
 from ptc._syntax import FORM_HANDLERS, TYPE_HANDLERS
 
@@ -58,31 +59,41 @@ def strip(code: str, form: FormChoice) -> tuple[str, Form]:
     """
     deadline = _deadline()
     mask = _mask(code)
-    removals: list[Removal] = []
-    refusals: list[Refusal] = []
-    while True:
-        survey = _read(mask, deadline, TYPE_HANDLERS)
-        # The parser does not read every text as TypeScript does. Where a type ends a line and the next one begins with
-        # a bracket it reads on; there the type is removed first, leaving a semicolon. Where it takes a comparison for
-        # type arguments it is shown another comparison. Then it reads again.
-        split = joining(survey) + survey.first
-        if not split and not survey.comparisons:
-            break
-        starts = {removal.start for removal in split}
-        split += [removal for removal in survey.removals if survey.after(removal.end) in starts]  # the mark of `x!: T`
-        mask = blank(_with(mask, survey.comparisons, ">"), split)
-        removals += split
-        refusals += [refusal for refusal in survey.refusals if refusal.offset in starts]
+    # To the parser a `<` is a riddle, so where it can only be a comparison it is shown something else.
+    plainer = SPACED_COMPARISON.sub(STAND_IN, mask)
+    survey, removals, refusals = _settle(plainer, deadline)
+    if survey.unreadable and plainer != mask:
+        survey, removals, refusals = _settle(mask, deadline)
     chosen = _form(survey) if form == "auto" else form
     if survey.unreadable:
         return code, chosen
-    removals += survey.removals
     stripped = blank(code, removals)
-    refusals += survey.refusals + harmful_breaks(Text(code), Text(stripped), survey)
+    refusals += harmful_breaks(Text(code), Text(stripped), survey)
     if refusals:
         first = min(refusals, key=lambda refusal: refusal.offset)
         raise Refused(f"SyntaxError: {first.advice}", first.offset)
     return stripped, chosen
+
+
+def _settle(mask: str, deadline: float) -> tuple[Survey, list[Removal], list[Refusal]]:
+    """Read a masked text, until the parser sees in it what TypeScript would.
+
+    Where a type ends a line and the next one begins with a bracket, the parser reads on; there the type is removed
+    first, leaving a semicolon. Where it takes a comparison for type arguments, it is shown another operator. Then it
+    reads again.
+    """
+    removals: list[Removal] = []
+    refusals: list[Refusal] = []
+    while True:
+        survey = _read(mask, deadline, TYPE_HANDLERS)
+        split = joining(survey) + survey.first
+        if not split and not survey.comparisons:
+            return survey, removals + survey.removals, refusals + survey.refusals
+        starts = {removal.start for removal in split}
+        split += [removal for removal in survey.removals if survey.after(removal.end) in starts]  # the mark of `x!: T`
+        mask = blank(_with(mask, survey.comparisons, STAND_IN), split)
+        removals += split
+        refusals += [refusal for refusal in survey.refusals if refusal.offset in starts]
 
 
 def _with(text: str, offsets: list[int], character: str) -> str:

@@ -294,6 +294,8 @@ def _binary(survey: Survey, node: "Node") -> bool:
     left, operator = node.child(0), node.child_by_field_name("operator")
     if operator is not None and left.type in _AS_EXPRESSIONS and _changes_hands(left, operator.type):
         survey.refuse(node, f"without the type, `{operator.type}` would bind tighter; put parentheses around `… as …`")
+    if node.child(node.child_count - 1).type == "arrow_function":
+        survey.unreadable = True  # no operator takes one without parentheses: it was a type
     return True
 
 

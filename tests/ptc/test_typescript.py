@@ -96,7 +96,7 @@ def test_no_type_no_change() -> None:
     for code in (
         "for (let i = 0; i < a.length && b > (c); i++) { x = a < b; y = c > d }",
         "return a < b || c > (d)",
-        "return [a < { b: 1 }.b, a < ({ b }).b]",
+        "return [a < { b: 1 }.b, a < ({ b }).b, a < (({ x: 1 }).x)]",
         "let x = y\nas(foo)\nlet z = a\n!(b)",
         "label: for (;;) { break label }",
         "x = a ? (b) : c => d",
