@@ -7,8 +7,29 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines import skip_unmet_needs, using, variants_of
+
 # A process that has been told to end gets this long to be gone.
 _PATIENCE_S = 5.0
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeat what asks for an engine; see `tests.engines`."""
+    if "engine" in metafunc.fixturenames:
+        variants = variants_of(metafunc.module.__name__)
+        metafunc.parametrize("engine", variants, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """See `tests.engines`."""
+    skip_unmet_needs(items)
+
+
+@pytest.fixture(scope="session")
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of an engine. See `tests.engines`."""
+    with using(request.param) as name:
+        yield name
 
 
 def our_processes() -> dict[int, int]:

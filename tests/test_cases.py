@@ -13,7 +13,6 @@ import pytest_asyncio
 import ptc
 from jsrun import Bundle, CallbackEnv, Fuel, Runner, RunResult
 from ptc.wire import Json
-from tests.engines import ENGINES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,9 +27,9 @@ FIELDS = {
 }  # fmt: skip
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ENGINES)
-async def runtime(request: pytest.FixtureRequest) -> AsyncIterator[ptc.Runtime]:
-    async with ptc.Runtime(engine=request.param, spares=1) as runtime:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def runtime(engine: str) -> AsyncIterator[ptc.Runtime]:
+    async with ptc.Runtime(engine=engine, spares=1) as runtime:
         yield runtime
 
 

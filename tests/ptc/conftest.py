@@ -2,17 +2,9 @@
 
 from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 
 import ptc
-from tests.engines import ENGINES
-
-
-@pytest.fixture(scope="session", params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> str:
-    """The name of an engine."""
-    return str(request.param)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

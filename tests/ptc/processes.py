@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import ptc
+from ptc._processes import RootProcess
 from tests.conftest import our_processes
 
 
@@ -45,7 +46,7 @@ def children(pid: int) -> list[int]:
 def root_of(runtime: ptc.Runtime) -> int:
     """The process id of a started runtime's root."""
     root = runtime._root
-    assert root is not None
+    assert isinstance(root, RootProcess)
     assert root._process is not None
     return root._process.pid
 
@@ -57,7 +58,17 @@ def images_of(runtime: ptc.Runtime) -> list[int]:
 
 def runs_of(runtime: ptc.Runtime) -> list[int]:
     """The run processes of all images of a runtime, waiting ones included."""
+    if runtime.process == "spawn":
+        return sorted(pid for pid in processes_of(os.getpid()) if b"spawned" in command(pid))
     return [run for image in images_of(runtime) for run in children(image)]
+
+
+def command(pid: int) -> list[bytes]:
+    """The arguments a process was started with; empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def is_gone(pid: int) -> bool:

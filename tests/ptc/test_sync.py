@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 import ptc
-from tests.engines import ENGINES
 
 
-@pytest.fixture(scope="module", params=ENGINES)
-def blocking_runtime(request: pytest.FixtureRequest) -> Iterator[ptc.SyncRuntime]:
+@pytest.fixture(scope="module")
+def blocking_runtime(engine: str) -> Iterator[ptc.SyncRuntime]:
     """One runtime for the tests that need no other."""
-    with ptc.SyncRuntime(engine=request.param) as runtime:
+    with ptc.SyncRuntime(engine=engine) as runtime:
         yield runtime
 
 
