@@ -12,6 +12,10 @@ MAX_LEVELS = 512
 # encoder runs for nothing, but its answer is the same.
 _WHOLE_FLOAT = re.compile(r"\.0(?!\d)|\de\+\d")
 
+# Kept, because `json.dumps` with options makes a new encoder each time, and every door call needs several texts.
+_plain = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_sorted = json.JSONEncoder(separators=(",", ":"), allow_nan=False, sort_keys=True).encode
+
 
 def canonical_json(value: object) -> str:
     """The one text of a JSON value: keys sorted by code point, no blanks, ASCII, whole floats written as integers.
@@ -32,7 +36,7 @@ def input_hash(value: object) -> str:
 def json_text(value: object, *, sort_keys: bool = False) -> str:
     """ASCII JSON text without blanks, keys in their order (or sorted). ValueError for what is not JSON."""
     try:
-        return json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), allow_nan=False)
+        return (_sorted if sort_keys else _plain)(value)
     except RecursionError:
         return _careful(value, sort_keys=sort_keys, whole=False)
     except TypeError:
