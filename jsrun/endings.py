@@ -88,7 +88,7 @@ def of_failure(
 ) -> Ending:
     """The ending of a run that `ptc` says has failed.
 
-    `source` names the program in messages, `place` turns line and column of what `ptc` compiled into those of that file,
+    `source` names the program in messages, `place` turns line and column of what `ptc` compiled into those of the file,
     `stop` is what the runner stopped the run for, if it did.
     """
     match failure.kind:
