@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -15,7 +16,7 @@ from ptc.image import Image
 from ptc.limits import Limits
 from ptc.namespaces import HostFunction, Namespace, normalize
 from ptc.outcome import UNSET, EngineInfo, LogEntry, Outcome, Unset
-from ptc.typescript import prepare
+from ptc.typescript import is_quick, prepare
 
 Namespaces = Mapping[str, Mapping[str, HostFunction]] | Iterable[Namespace]
 Form = Literal["auto", "sync", "async"]
@@ -218,7 +219,9 @@ class Runtime:
             raise UsageError("limits: a Limits object is needed")
         declared = normalize(namespaces, input_name=input_name)
         _strategy.check_wanted_form(self.engine, form)
-        prepared = prepare(code, language=language, form=form, max_source_bytes=limits.max_source_bytes)
+        read = partial(prepare, code, language=language, form=form, max_source_bytes=limits.max_source_bytes)
+        # A large program takes the parser long enough for the loop to miss other work.
+        prepared = read() if is_quick(code, language=language, form=form) else await asyncio.to_thread(read)
         _strategy.check_form(self.engine, prepared.form)
         image = Image(
             self,

@@ -1,5 +1,6 @@
 """Type stripping and the form of a program. What stripping leaves is run in a real engine."""
 
+import asyncio
 import os
 import re
 import threading
@@ -319,6 +320,28 @@ def test_any_repeated_pattern_is_read_or_refused_in_time(pattern: list[str], sta
     except LoadError as error:
         assert error.failure.kind == "exception"
     assert time.monotonic() - started < 4
+
+
+async def test_the_event_loop_goes_on_while_a_large_program_is_read() -> None:
+    """PTC-119 PTC-136 the loop is not held while the parser works."""
+    longest, stopped = 0.0, asyncio.Event()
+
+    async def tick() -> None:
+        nonlocal longest
+        while not stopped.is_set():
+            started = time.monotonic()
+            await asyncio.sleep(0.01)
+            longest = max(longest, time.monotonic() - started)
+
+    async with Runtime() as runtime:
+        await runtime.run("return 1")
+        ticking = asyncio.create_task(tick())
+        outcome = await runtime.run(HOSTILE["f(<"], language="typescript")
+        stopped.set()
+        await ticking
+    assert outcome.failure is not None
+    assert "more than 2 s" in outcome.failure.message
+    assert longest < 1
 
 
 # -- the helper process ------------------------------------------------------------------------------------------------
