@@ -108,9 +108,9 @@ async def measures(runtime: ptc.Runtime, contenders: Contenders) -> list[Measure
         await asyncio.gather(*(work() for _ in range(2 * (os.cpu_count() or 1))))
         return [count / timed(start)]
 
-    return [
+    rows = [
         Measure("warm run of `return 1`", "ms", 1e3, {OURS: warm} | contenders.rounds("warm", count=100),
-                {"quickjs-rs": 0.75, "pydantic-monty": 7.0}),
+                {"quickjs-rs": 0.75, "pydantic-monty": 3.0}),
         Measure("the same without spares", "ms", 1e3,
                 {OURS: lambda: warm(bare)} | contenders.rounds("warm", count=100), {"quickjs-rs": 1.8}),
         Measure("the same back to back", "ms", 1e3,
@@ -120,14 +120,44 @@ async def measures(runtime: ptc.Runtime, contenders: Contenders) -> list[Measure
         Measure("load of a 50 KB program", "ms", 1e3,
                 {OURS: load} | contenders.rounds("load", contenders.node), {"node -e 1": 0.4}, rounds=15),
         Measure("call, in sequence", "µs", 1e6, {OURS: call} | contenders.rounds("calls", contenders.pipe),
-                {"pydantic-monty": 1.2, "quickjs-rs": 0.75}),
+                {"pydantic-monty": 0.6, "quickjs-rs": 0.75, "bare pipe": 3.0}),
         Measure("call, 100 under Promise.all", "µs", 1e6,
                 {OURS: lambda: call(batches), "in sequence": call}, {"in sequence": 1.0}),
         Measure("118 KB as a call's result", "ms", 1e3,
-                {OURS: objects} | contenders.rounds("big", contenders.in_process), rounds=15),
+                {OURS: objects} | contenders.rounds("big", contenders.in_process),
+                {"quickjs-ng in process": 3.0}, rounds=15),
         Measure("runs with three calls, all cores", "1/s", 1.0,
                 {OURS: rate} | contenders.rounds("rate", count=400), rounds=5, higher=True),
     ]  # fmt: skip
+    return rows + await _compute(contenders)
+
+
+async def _compute(contenders: Contenders) -> list[Measure]:
+    """V8 beside node; nothing without either."""
+    node = contenders.node
+    try:
+        runtime = ptc.Runtime(engine="v8")
+    except ptc.UsageError:
+        contenders.missing.append("mini-racer")
+        return []
+    if node is None:
+        return []
+    _kept.append(runtime)
+    rows = []
+    for name, code in (("fib(30) on V8", samples.FIB), ("loop of 1e7 on V8", samples.LOOP)):
+        image = await runtime.load(code, form="async")
+
+        async def run(image: ptc.Image = image) -> list[float]:
+            await asyncio.sleep(0.3)  # a spare has to start first
+            outcome = await image.run()
+            assert outcome.ok, outcome.failure
+            return [outcome.elapsed]
+
+        async def compare(code: str = code) -> list[float]:
+            return await node.compute(code)
+
+        rows.append(Measure(name, "ms", 1e3, {OURS: run, "node": compare}, {"node": 1.5}))
+    return rows
 
 
 async def waiting_run_bytes() -> int:

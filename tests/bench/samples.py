@@ -12,6 +12,11 @@ OBJECTS: list[dict[str, Any]] = [
 OBJECTS_JSON = json.dumps(OBJECTS, separators=(",", ":"))
 
 
+# Compute, for engines with a compiler: calls, and a loop.
+FIB = "const fib = (n) => (n < 2 ? n : fib(n - 1) + fib(n - 2)); return fib(30);"
+LOOP = "let sum = 0; for (let i = 0; i < 1e7; i++) sum += i % 7; return sum;"
+
+
 def program_50kb() -> str:
     """A JavaScript program of 50 KB that returns at once: many small functions nobody calls."""
     parts: list[str] = []
