@@ -181,7 +181,8 @@ class RootProcess:
 
     @property
     def printed(self) -> int:
-        """Bytes of diagnostics so far."""
+        """Bytes of diagnostics so far, those included that nobody has read yet."""
+        self._read_diagnostics()
         return self._diagnostics.size
 
     async def describe(self, timeout: float) -> Mapping[str, Any]:

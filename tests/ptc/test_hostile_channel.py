@@ -474,3 +474,19 @@ async def test_spares_of_a_taken_over_image_change_nothing(engine: str, monkeypa
         honest = await runtime.load("return 1")
         await spares_ready(honest, 2)
         assert (await honest.run()).ok
+
+
+async def test_an_image_that_prints_for_ever_harms_nobody(taken: ptc.Runtime) -> None:
+    """PTC-118 what an image prints is kept to its last 8 KiB, the loop goes on, and no other failure tells it."""
+    before = peak_memory()
+    image = await taken.load(hostile(image=[("print for ever", b"noise ")]), limits=ptc.Limits(cpu=60))
+    for _ in range(5):
+        assert (await taken.run("return 1", timeout=3)).value == 1
+        await asyncio.sleep(0.02)
+    assert len(taken._root.diagnostics()) <= 8 * KIB if taken._root is not None else True
+    await asyncio.wait_for(image.unload(), 5)
+    with pytest.raises(ptc.LoadError) as caught:
+        await taken.load("return 1", setup="for (;;);", limits=ptc.Limits(cpu=0.1))
+    assert caught.value.failure.kind == "compute-limit"
+    assert "noise" not in caught.value.failure.message
+    assert peak_memory() - before < 16 * MIB
