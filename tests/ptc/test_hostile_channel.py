@@ -4,6 +4,7 @@ The processes are real, started by the real root; `hostile/ptc/guest/bootstrap.p
 """
 
 import asyncio
+import gc
 import json
 import resource
 import time
@@ -146,6 +147,23 @@ async def test_nothing_after_done_counts(taken: ptc.Runtime) -> None:
     assert outcome.ok
     assert calls.arguments == []
     assert time.monotonic() - began < 2
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("last", [DONE, b"\0\0\0\0"], ids=["done", "a violation"])
+async def test_a_call_right_before_the_end_is_dropped(taken: ptc.Runtime, last: bytes) -> None:
+    """PTC-037 PTC-123 an async function called in the same breath as the end is dropped, begun or not."""
+    begun: list[Any] = []
+
+    async def f(argument: Any) -> None:
+        begun.append(argument)
+        await asyncio.sleep(3600)
+
+    outcome = await taken.run(hostile(late=[("send", call(1) + last)]), {"t": {"f": f}}, timeout=3)
+    assert outcome.calls == 1
+    assert outcome.unfinished == ((1, "t", "f"),)
+    assert outcome.elapsed < 2
+    gc.collect()  # a coroutine that was never awaited would be told of now
 
 
 async def test_a_process_that_goes_on_after_done_is_killed(taken: ptc.Runtime) -> None:
