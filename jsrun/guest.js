@@ -11,7 +11,7 @@
 // [now, value] or [now, null, ref, message]: the clock in milliseconds, then what the door gives or why it failed; [now]
 // alone gives undefined.
 
-const { namespaces, copy, onStart, dropUndefined } = host;
+const { namespaces, copy, onStart, watch, dropUndefined } = host;
 const hostDoors = namespaces.jsrun_doors;
 
 const ReflectApply = Reflect.apply;
@@ -123,9 +123,12 @@ function describeFailure(failure, door, ref) {
   defineProperty(failure, "ref", shown(ref));
 }
 
-// In an async program it is made when the call is made, so its stack, hence its position, is that of the call.
+const DoorErrorPrototype = DoorError.prototype;
+
+// In an async program it is made when the call is made, so its stack, hence its position, is that of the call. Made as
+// a plain error: V8 leaves out of a stack what lies above the constructor named as new.target.
 function newFailure() {
-  return ReflectConstruct(ErrorOf, NO_ARGUMENTS, DoorError);
+  return setPrototypeOf(new ErrorOf(), DoorErrorPrototype);
 }
 
 function completeFailure(failure, door, ref, message) {
@@ -159,6 +162,7 @@ function later(door, message, promise) {
     resolve = onDone;
     reject = onFailed;
   });
+  reject = watch(result, reject);
   const take = (answer) => {
     moveClock(answer[0]);
     if (answer.length > 2) reject(completeFailure(failure, door, answer[2], answer[3]));
@@ -170,11 +174,11 @@ function later(door, message, promise) {
     else listen(hostDoors[door]({ __proto__: null, ref: refOf(message), refused: reason }), take, reject);
   };
   listen(promise, take, refused);
-  defineProperty(result, "constructor", hidden(PromiseOf)); // `await` takes it as it is
   return result;
 }
 
 function listen(promise, take, failed) {
+  promise.constructor; // whoever asks for it handles the promise
   // Else `then` asks Promise.prototype what the program has made of its constructor.
   defineProperty(promise, "constructor", hidden(undefined));
   promiseThen(promise, take, failed);

@@ -66,6 +66,12 @@ function runSetup(source, namespaces, parameters, inputName) {
     onStart(run) {
       program.onStart[program.onStart.length] = run;
     },
+    // For a promise of the setup's own: gives the function that rejects it, so that a rejection nobody handles counts.
+    watch(promise, reject) {
+      if (calls.areWatched) return watch(promise, reject);
+      defineProperty(promise, "constructor", OWN_CONSTRUCTOR);
+      return reject;
+    },
     dropUndefined() {
       output.drops = true; // object properties that are undefined are left out of the program's value too
     },
