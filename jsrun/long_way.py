@@ -110,6 +110,15 @@ async def take_long_way(
     return await _joined(bundle, fast, result)
 
 
+def copy_input(input: object) -> Json:
+    """A copy of an input as it is now; None for what is no JSON, with which no run will ever begin."""
+    try:
+        copy: Json = json.loads(json_text(input))
+    except ValueError:
+        return None
+    return copy
+
+
 def tool_specs(env: Env, whitelist: Iterable[str]) -> tuple[ToolSpec, ...]:
     """What is known of the tools on the whitelist: those on the Env's belt, or just the names if it has none."""
     allowed = trimmed(whitelist)

@@ -1,6 +1,5 @@
 """Registry: one set of names out of several places, and running a subharness by its name."""
 
-import json
 import os
 from collections.abc import Iterable
 from datetime import datetime
@@ -10,14 +9,13 @@ from typing import Protocol, Self
 from jsrun._text import quoted
 from jsrun._threads import in_thread
 from jsrun.bundle import Bundle
-from jsrun.canonical import json_text
 from jsrun.diagnostics import nearest
 from jsrun.env import Env
 from jsrun.errors import JsrunError, StoreError, UnknownSubharness
 from jsrun.events import Observer
 from jsrun.fuel import CEILING, Fuel, resolve
 from jsrun.journal import Journal, storable
-from jsrun.long_way import Generalist, LongWay, take_long_way
+from jsrun.long_way import Generalist, LongWay, copy_input, take_long_way
 from jsrun.look import Look
 from jsrun.manifest import Manifest
 from jsrun.memory import now
@@ -26,7 +24,6 @@ from jsrun.runner import PARALLEL, Runner
 from jsrun.store import PROJECT, RunNote, Store, home, version_of
 from jsrun.store_records import WHY_CHARS
 from ptc.runtime import Runtime
-from ptc.wire import Json
 
 __all__ = ["Generalist", "Layer", "LongWay", "Registry", "Source"]
 
@@ -175,7 +172,7 @@ class Registry:
             raise TypeError("the generalist needs a method take(job, env)")
         layer, source = await in_thread(self.where, name)
         bundle = await in_thread(source.load, name)
-        given = None if generalist is None else _copied(input)
+        given = None if generalist is None else copy_input(input)
         async with self._runner(bundle) as runner:
             result = await runner.run(
                 input,
@@ -232,12 +229,3 @@ def note_result(store: Store, bundle: Bundle, result: RunResult) -> None:
         why = result.sentence[:WHY_CHARS]
         note = RunNote(number, now(), result.finished(), storable(why), result.spend.cost_usd)
         store.note_run(bundle.manifest.name, note)
-
-
-def _copied(input: object) -> Json:
-    """A copy of an input as it is now; None for what is no JSON, with which no run will ever begin."""
-    try:
-        copy: Json = json.loads(json_text(input))
-    except ValueError:
-        return None
-    return copy

@@ -28,7 +28,7 @@ from jsrun.manifest_reader import name_problem
 from jsrun.memory import FileMemory, now
 from jsrun.store_records import MOST_VERSION, RunNote, Version, fit_why, read_run_note, read_version, record_bytes
 
-__all__ = ["PROJECT", "RunNote", "Store", "Version", "home"]
+__all__ = ["PROJECT", "RunNote", "Store", "Version", "bundle_texts", "home", "version_of"]
 
 PROJECT: Final = Path(".jsrun")
 """Root of a project's store, in the project's directory."""

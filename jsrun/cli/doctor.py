@@ -15,8 +15,7 @@ import typer
 import ptc
 from jsrun.cli.journal import DEFAULT_JOURNAL
 from jsrun.cli.output import print_json
-
-_HOME = "~/.jsrun"
+from jsrun.store import PROJECT, home
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> int:
@@ -32,20 +31,15 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
 
 async def examine() -> dict[str, object]:
     """Everything the command tells, as JSON data."""
-    home = _home()
     report: dict[str, object] = {
         "subharness": version("subharness"),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "sqlite": sqlite3.sqlite_version,
-        "stores": {"home": _place(home), "project": _place(Path(".jsrun")), "journal": _place(DEFAULT_JOURNAL)},
+        "stores": {"home": _place(home()), "project": _place(PROJECT), "journal": _place(DEFAULT_JOURNAL)},
     }
     engine = await _engine()
     return report | {"engines": {"quickjs": engine}, "ok": engine["ok"]}
-
-
-def _home() -> Path:
-    return Path(os.environ.get("JSRUN_HOME", _HOME)).expanduser()
 
 
 async def _engine() -> dict[str, object]:

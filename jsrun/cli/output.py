@@ -5,7 +5,25 @@ import sys
 from collections.abc import Iterable
 
 from jsrun.diagnostics import Diagnostic
-from jsrun.errors import BundleError, InputError, JsrunError
+from jsrun.errors import (
+    AlreadyExists,
+    BundleError,
+    InputError,
+    JsrunError,
+    MintBusy,
+    NotFound,
+    StaleParent,
+    UnknownSubharness,
+)
+
+_CODES: dict[type[JsrunError], str] = {
+    AlreadyExists: "exists",
+    InputError: "input",
+    MintBusy: "busy",
+    NotFound: "not-found",
+    StaleParent: "stale-parent",
+    UnknownSubharness: "not-found",
+}
 
 
 class Refusal(Exception):
@@ -29,9 +47,7 @@ class Refusal(Exception):
         """What the library raised, for the command line."""
         if isinstance(error, BundleError):
             return cls(str(error), code="bundle", diagnostics=error.diagnostics)
-        if isinstance(error, InputError):
-            return cls("\n".join(error.problems), code="input")
-        return cls(str(error))
+        return cls(str(error), code=_CODES.get(type(error), "refused"))
 
 
 def diagnostic_json(diagnostic: Diagnostic) -> dict[str, object]:

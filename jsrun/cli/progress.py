@@ -35,6 +35,10 @@ class Quiet:
     def __call__(self, event: RunEvent) -> None:
         return
 
+    def say(self, text: str) -> None:
+        """Show a line that is no event."""
+        return
+
 
 class Progress:
     """One run's progress. Statuses stay on the screen, calls only show while they are open."""
@@ -67,6 +71,10 @@ class Progress:
             case "ended":
                 self.close()
         self._refresh()
+
+    def say(self, text: str) -> None:
+        """Show a line that is no event."""
+        self._line(f"{self._name}: {text}", live=True)
 
     def close(self) -> None:
         """Take the live line away."""

@@ -6,6 +6,7 @@ import importlib
 import signal
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,20 +15,24 @@ import typer
 from jsrun import strictjson
 from jsrun.belt import Belt, Tool, tool
 from jsrun.bundle import Bundle
-from jsrun.cli.finding import load_bundle
+from jsrun.cli.finding import Place, load_bundle
 from jsrun.cli.journal import DEFAULT_JOURNAL
 from jsrun.cli.output import Refusal, print_json, print_problem
 from jsrun.cli.progress import Progress, Quiet, progress
+from jsrun.endings import cancelled
 from jsrun.env import Env
-from jsrun.errors import BeltError, JsrunError
-from jsrun.fuel import Fuel
+from jsrun.errors import BeltError, JsrunError, StoreError
+from jsrun.fuel import Fuel, resolve
 from jsrun.local_env import LocalEnv
+from jsrun.long_way import Generalist, copy_input, take_long_way
 from jsrun.look import WorkspaceLook
-from jsrun.memory import FileMemory
+from jsrun.registry import note_result, stamped
 from jsrun.result import RunResult
 from jsrun.runner import Runner
 from jsrun.sqlite_journal import SqliteJournal
+from jsrun.store import PROJECT, Store
 from jsrun.units import parse_duration, parse_size, parse_whole
+from ptc.wire import Json
 
 # One frame of `ptc` and the spec's bound on an input; nothing longer is read.
 _MAX_INPUT_BYTES = 8 * 1024 * 1024
@@ -36,7 +41,9 @@ _DOOR_METHODS = ("ai", "tool", "ask", "remember", "recall", "log")
 
 
 def command(
-    bundle: Annotated[str, typer.Argument(metavar="PATH", help="The bundle's directory.")],
+    bundle: Annotated[
+        str, typer.Argument(metavar="NAME|PATH", help="A name out of the stores, or the bundle's directory.")
+    ],
     input: Annotated[
         str, typer.Option("--input", metavar="JSON|@FILE|-", help='The input: JSON, "@FILE", or "-" for stdin.')
     ] = "{}",
@@ -54,6 +61,10 @@ def command(
     env: Annotated[
         str | None, typer.Option("--env", metavar="MODULE:FACTORY", help="Your own Env instead of the local one.")
     ] = None,
+    generalist: Annotated[
+        str | None,
+        typer.Option("--generalist", metavar="MODULE:FACTORY", help="What takes the long way if the run falls back."),
+    ] = None,
     journal: Annotated[
         Path, typer.Option("--journal", metavar="FILE", help="Where the run is recorded.")
     ] = DEFAULT_JOURNAL,
@@ -68,8 +79,8 @@ def command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as one JSON document.")] = False,
 ) -> int:
-    """Run a bundle once. Exit 0 finished, 1 could not happen, 2 incomplete, 3 fell back."""
-    loaded, _path = load_bundle(bundle)
+    """Run a bundle once. Exit 0 finished, 1 could not happen, 2 incomplete, 3 fell back and no long way was taken."""
+    loaded, place = load_bundle(bundle)
     value = read_input(input)
     limits = read_fuel(fuel or [])
     if not workspace.is_dir():
@@ -78,12 +89,30 @@ def command(
         raise Refusal(f'--journal: there is no directory "{journal.parent}".', code="not-found")
     belt = _belt(workspace, tools or [])
     chosen = _env(env, model, belt, loaded)
+    taker = None if generalist is None else _generalist(generalist)
     with progress(loaded.manifest.name, quiet=quiet or as_json) as watch:
+        work = _Work(loaded, place, value, chosen, limits, WorkspaceLook(workspace, belt), journal, taker, watch)
         try:
-            result = asyncio.run(_run(loaded, value, chosen, limits, WorkspaceLook(workspace, belt), journal, watch))
+            result = asyncio.run(_run(work))
         except JsrunError as error:
             raise Refusal.of(error) from None
+    _note(work, result)
     return show(result, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What one command is about, all options read."""
+
+    bundle: Bundle
+    place: Place
+    input: object
+    env: Env
+    fuel: Fuel
+    look: WorkspaceLook
+    journal: Path
+    generalist: Generalist | None
+    watch: Progress | Quiet
 
 
 def show(result: RunResult, *, as_json: bool) -> int:
@@ -92,7 +121,9 @@ def show(result: RunResult, *, as_json: bool) -> int:
         print_json(result.to_json())
     elif result.finished():
         print_json(result.output)
-    if not as_json and result.sentence:
+    if not as_json and result.path == "long" and result.status == "finished":
+        print_problem(f"took the long way: {result.fell_back}")
+    elif not as_json and result.sentence:
         print_problem(f"{result.status.replace('_', ' ')} ({result.reason}): {result.sentence}")
         for entry in result.logs[-10:]:
             if entry.level in ("warn", "error"):
@@ -100,21 +131,44 @@ def show(result: RunResult, *, as_json: bool) -> int:
     return _EXIT_CODES[result.status]
 
 
-async def _run(
-    bundle: Bundle,
-    value: object,
-    env: Env,
-    fuel: Fuel,
-    look: WorkspaceLook,
-    journal_path: Path,
-    watch: Progress | Quiet,
-) -> RunResult:
-    async with Runner(bundle) as runner:
+async def _run(work: _Work) -> RunResult:
+    given = copy_input(work.input)
+    async with Runner(work.bundle) as runner:
         await runner.compile()
-        async with SqliteJournal(journal_path) as journal:
-            run = runner.start(value, env, fuel=fuel, look=look, journal=journal, on_event=watch)
+        # Only now, when nothing stands in the way of the run: a refused bundle leaves no file behind.
+        async with SqliteJournal(work.journal) as journal:
+            run = runner.start(
+                work.input, work.env, fuel=work.fuel, look=work.look, journal=journal, on_event=work.watch
+            )
             with _interrupt_cancels(run.cancel):
-                return await run.result()
+                result = await run.result()
+    if result.status != "fell_back" or work.generalist is None:
+        return result
+    return await _take_long_way(work, work.generalist, given, result)
+
+
+async def _take_long_way(work: _Work, generalist: Generalist, given: Json, fast: RunResult) -> RunResult:
+    manifest = stamped(work.bundle.manifest, work.place.layer)
+    fuel = resolve(work.fuel, work.bundle.fuel, manifest.fuel, manifest.deadline)
+    task = asyncio.ensure_future(
+        take_long_way(work.bundle, manifest, given, work.env, generalist, fast, fuel),
+    )
+    with _interrupt_cancels(task.cancel):
+        work.watch.say("taking the long way")
+        try:
+            return await task
+        except asyncio.CancelledError:
+            sentence = cancelled("interrupted").sentence
+            return replace(fast, status="incomplete", reason="cancelled", incomplete=sentence, path="long")
+
+
+def _note(work: _Work, result: RunResult) -> None:
+    """Note the run in the store that its bundle is from. The run stays what it is if that cannot be done."""
+    if work.place.store is not None:
+        try:
+            note_result(work.place.store, work.bundle, result)
+        except StoreError as error:
+            print_problem(f"This run is not noted: {error}")
 
 
 @contextlib.contextmanager
@@ -228,8 +282,8 @@ def _belt(workspace: Path, names: Iterable[str]) -> Belt:
 
 def _env(name: str | None, model: str | None, belt: Belt, bundle: Bundle) -> Env:
     if name is None:
-        notes = Path(".jsrun") / "subharnesses" / bundle.manifest.name / "memory.md"
-        memory = FileMemory(notes, bundle.memory_seed)
+        # Where a version of this name would have its notes; a bundle out of a store brings its own.
+        memory = Store(PROJECT).memory(bundle.manifest.name, bundle.memory_seed)
         try:
             return LocalEnv(model, belt, memory=memory, log=None)
         except JsrunError as error:
@@ -244,6 +298,19 @@ def _env(name: str | None, model: str | None, belt: Belt, bundle: Bundle) -> Env
     if missing:
         raise Refusal(f'--env "{name}": the Env has no {", ".join(missing)}.', code="usage")
     chosen: Env = env
+    return chosen
+
+
+def _generalist(name: str) -> Generalist:
+    made = load_object(name, "--generalist")
+    if callable(made) and (isinstance(made, type) or not hasattr(made, "take")):
+        try:
+            made = made()
+        except Exception as error:
+            raise Refusal(f'--generalist "{name}": it cannot be made: {error}.', code="usage") from None
+    if not callable(getattr(made, "take", None)):
+        raise Refusal(f'--generalist "{name}": a generalist has a method take(job, env).', code="usage")
+    chosen: Generalist = made
     return chosen
 
 
