@@ -36,13 +36,13 @@ async def test_cancelling_the_caller(engine: str, code: str) -> None:
 
 async def test_functions_get_a_grace(runtime: ptc.Runtime) -> None:
     """PTC-123 pending functions are waited for within `cancel_grace`, and no longer."""
-    slow = Slow(stubborn=2.0)
+    slow = Slow(stubborn=30.0)
     image = await runtime.load("t.f(1); throw new Error('x')", {"t": {"f": slow.f}}, form="async")
     for stop in ("timeout", "cancel"):
         slow.entered.clear()
         began = time.monotonic()
         caller = asyncio.create_task(
-            image.run(timeout=0.1 if stop == "timeout" else 5, limits=ptc.Limits(cancel_grace=0.2))
+            image.run(timeout=0.3 if stop == "timeout" else 5, limits=ptc.Limits(cancel_grace=0.2))
         )
         await slow.entered.wait()
         if stop == "cancel":
@@ -51,19 +51,19 @@ async def test_functions_get_a_grace(runtime: ptc.Runtime) -> None:
                 await caller
         else:
             assert kind(await caller) == "timeout"
-        assert 0.19 < time.monotonic() - began < 1.5
+        assert 0.19 < time.monotonic() - began < 3
     assert slow.ended == []
     await image.unload()
 
 
 async def test_cancelling_during_the_grace(runtime: ptc.Runtime) -> None:
     """PTC-123 a caller cancelled while functions wind up still waits for them, however often it is cancelled."""
-    slow = Slow(stubborn=0.3)
+    slow = Slow(stubborn=1.0)
     events: list[ptc.Event] = []
     image = await runtime.load("return t.f(1)", {"t": {"f": slow.f}}, form="async")
-    caller = asyncio.create_task(image.run(timeout=0.05, on_event=events.append))
+    caller = asyncio.create_task(image.run(timeout=0.3, on_event=events.append))
     await slow.entered.wait()
-    await asyncio.sleep(0.15)
+    await asyncio.sleep(0.5)
     for _ in range(3):
         caller.cancel()
         await asyncio.sleep(0.01)
