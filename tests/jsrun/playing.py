@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
 import ptc
-from jsrun import CallbackEnv, Env, Fuel, Note, Runner, RunResult
+from jsrun import BundleError, CallbackEnv, Env, Fuel, Note, Runner, RunResult
 from jsrun.testing import bundle
 from ptc.wire import Json
 
@@ -16,9 +18,17 @@ class Play:
         self.runtime = runtime
 
     def runner(self, program: str, *, options: Mapping[str, Any] | None = None, **bundle_parts: Any) -> Runner:
-        """A runner of a bundle of `program`; `options` are the runner's, the rest makes the bundle."""
+        """A runner of a bundle of `program`; `options` are the runner's, the rest makes the bundle.
+
+        A sync program skips the test on an engine that cannot run it.
+        """
         parts = {"engine": self.runtime.engine, **bundle_parts}
-        return Runner(bundle(program, **parts), runtime=self.runtime, **(options or {}))
+        try:
+            made = bundle(program, **parts)
+        except BundleError as error:
+            skip_without_sync_doors(error)
+            raise
+        return Runner(made, runtime=self.runtime, **(options or {}))
 
     async def __call__(
         self,
@@ -37,6 +47,12 @@ class Play:
         bundle_parts.setdefault("whitelist", list(tools or ()))
         async with self.runner(program, options=options, **bundle_parts) as runner:
             return await runner.run(input, env or playing_env(tools), fuel=run_fuel, **(run or {}))
+
+
+def skip_without_sync_doors(error: BundleError) -> None:
+    """Skip the test if all that is wrong with a bundle is that the engine cannot run sync programs."""
+    if [found.code for found in error.diagnostics if found.severity == "error"] == ["engine-form"]:
+        pytest.skip("this engine has no sync doors")
 
 
 def playing_env(tools: Mapping[str, Callable[[dict[str, Json]], object]] | None = None) -> CallbackEnv:

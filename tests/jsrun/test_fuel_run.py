@@ -390,12 +390,13 @@ async def test_fuel_is_put_together_field_by_field(play: Play) -> None:
             fuels.append(row.fuel)
             await super().open_run(row)
 
+    engine = play.runtime.engine
     manifest = {"steps": 7, "compute": "3s", "wall": "30s", "output": 2000}
-    program = "function run() { return 1 }"
+    program = "async function run() { return 1 }"
     from jsrun import Bundle, Runner
 
     bundle = Bundle(
-        {"name": "x", "purpose": "Test.", "fuel": manifest, "deadline_floor": "90s"},  # type: ignore[dict-item]
+        {"name": "x", "purpose": "Test.", "fuel": manifest, "deadline_floor": "90s", "engine": engine},  # type: ignore[dict-item]
         program,
         fuel=Fuel(steps=8, compute=4.0),
     )
@@ -403,7 +404,7 @@ async def test_fuel_is_put_together_field_by_field(play: Play) -> None:
         await runner.run(None, playing_env(), fuel=Fuel(steps=9))
     assert fuels == ['{"steps":9,"tokens":null,"wall":30.0,"compute":4.0,"memory":134217728,"output":2000}']
     wild = Bundle(
-        {"name": "x", "purpose": "Test.", "fuel": {"steps": 10**6}, "deadline_floor": "90s"},
+        {"name": "x", "purpose": "Test.", "fuel": {"steps": 10**6}, "deadline_floor": "90s", "engine": engine},
         program,
     )
     fuels.clear()

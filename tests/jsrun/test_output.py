@@ -180,9 +180,8 @@ async def test_another_name_of_the_source(play: Play) -> None:
     """Section 4: `source` is the name errors are reported against."""
     from jsrun import Bundle, Runner
 
-    bundle = Bundle(
-        {"name": "x", "purpose": "Test."}, "function run() {\n  throw new Error('x')\n}", source="my/own.js"
-    )
+    manifest: dict[str, Json] = {"name": "x", "purpose": "Test.", "engine": play.runtime.engine}
+    bundle = Bundle(manifest, "async function run() {\n  throw new Error('x')\n}", source="my/own.js")
     async with Runner(bundle, runtime=play.runtime) as runner:
         result = await runner.run(None, playing_env())
     assert "my/own.js:2:" in result.sentence

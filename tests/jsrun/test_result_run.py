@@ -18,6 +18,7 @@ from jsrun.endings import of_failure
 from jsrun.errors import __all__ as error_names
 from ptc.outcome import Failure, Kind, Position
 from ptc.wire import Json
+from tests.conftest import our_processes
 from tests.jsrun.playing import Play, echo, playing_env
 
 session = pytest.mark.asyncio(loop_scope="session")
@@ -72,12 +73,10 @@ async def test_finished_does_not_look_at_fell_back(play: Play) -> None:
 @session
 async def test_a_process_killed_from_outside_is_crashed(play: Play) -> None:
     """JSR-115 with its signal, told apart from wall, compute and memory."""
-    async with play.runner("function run() { return tool('kill') }", whitelist=["kill"]) as runner:
+    async with play.runner("async function run() { return tool('kill') }", whitelist=["kill"]) as runner:
 
         async def kill(_args: dict[str, Json]) -> Json:
-            outcome = run._life._session
-            assert outcome is not None
-            for pid in _children_of_images():
+            for pid in _running():
                 os.kill(pid, signal.SIGSEGV)
             await asyncio.Event().wait()
             return None
@@ -90,22 +89,11 @@ async def test_a_process_killed_from_outside_is_crashed(play: Play) -> None:
     assert again.output == {}
 
 
-def _children_of_images() -> list[int]:
-    """The runs that are alive: grandchildren of root, whose command line they share."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parts = (entry / "stat").read_text().rpartition(")")[2].split()
-                parent = int(parts[1])
-                command = (Path("/proc") / str(parent) / "cmdline").read_bytes()
-                grand = int((Path("/proc") / str(parent) / "stat").read_text().rpartition(")")[2].split()[1])
-                top = (Path("/proc") / str(grand) / "stat").read_text().rpartition(")")[2].split()[1]
-            except OSError:
-                continue
-            if b"bootstrap.py" in command and int(top) == os.getpid():
-                found.append(int(entry.name))
-    return found
+def _running() -> list[int]:
+    """Our processes that have no children of their own: the runs."""
+    ours = [pid for pid, host in our_processes().items() if host == os.getpid()]
+    parents = {int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1]) for pid in ours}
+    return [pid for pid in ours if pid not in parents]
 
 
 @session
@@ -164,9 +152,9 @@ async def test_misuse_raises(play: Play) -> None:
 @session
 async def test_what_the_engine_refuses_never_runs(play: Play) -> None:
     """Section 5: a program the checker takes and the engine does not."""
-    program = "function run() {\n  return 1\n}\nlet twice\nvar twice"
+    program = "async function run() {\n  return 1\n}\nlet twice\nvar twice"
     try:
-        bundle = Bundle({"name": "x", "purpose": "Test."}, program)
+        bundle = Bundle({"name": "x", "purpose": "Test.", "engine": play.runtime.engine}, program)
     except BundleError:
         pytest.skip("the checker refuses it as well")
     async with Runner(bundle, runtime=play.runtime) as runner:
@@ -186,12 +174,25 @@ async def test_check_compiles_too(play: Play) -> None:
 
 
 @session
-async def test_a_compile_that_takes_too_much_is_compile_failed(play: Play) -> None:
-    """JSR-021 for the engine: nested blocks end in a diagnostic, never a hang."""
-    program = "function run() { return 1 }\n//" + "x" * 900_000
-    bundle = Bundle({"name": "x", "purpose": "Test."}, program)
-    async with Runner(bundle, runtime=play.runtime) as runner:
-        assert (await runner.run(None, playing_env())).output == 1
+async def test_a_program_of_the_largest_size_runs(play: Play) -> None:
+    """Section 2: 1 MiB, with what is put around it."""
+    program = "async function run() { return 1 }\n//"
+    assert (await play(program + "x" * (2**20 - len(program)))).output == 1
+
+
+@session
+@pytest.mark.needs("fork")
+async def test_a_program_too_large_to_compile_is_refused(play: Play) -> None:
+    """JSR-021 for the engine: 100,000 nested blocks end in a diagnostic, never a hang."""
+    try:
+        runner = play.runner("function run() { return 1 }\n" + "{" * 100_000 + "}" * 100_000)
+    except BundleError as error:
+        assert {found.code for found in error.diagnostics} == {"syntax"}
+        return
+    async with runner:
+        with pytest.raises(BundleError) as caught:
+            await runner.compile()
+    assert caught.value.diagnostics[0].code in ("syntax", "compile-failed")
 
 
 @session
