@@ -49,6 +49,7 @@ from jsrun.manifest import Guard, Manifest
 from jsrun.memory import FileMemory, Memory
 from jsrun.prompts import Prompt
 from jsrun.registry import Layer, Registry
+from jsrun.replay import Difference, InFlight, ReplayReport
 from jsrun.result import Artifact, LogEntry, RunResult, Truncation, Usage
 from jsrun.runner import Run, Runner, check
 from jsrun.spend import Spend
@@ -73,6 +74,7 @@ __all__ = [
     "Case",
     "CaseReport",
     "Diagnostic",
+    "Difference",
     "DivergenceError",
     "DoorFailure",
     "EntryRow",
@@ -82,6 +84,7 @@ __all__ = [
     "Fuel",
     "Generalist",
     "Guard",
+    "InFlight",
     "InFlightError",
     "InputError",
     "Journal",
@@ -102,6 +105,7 @@ __all__ = [
     "Prompt",
     "Prompted",
     "Registry",
+    "ReplayReport",
     "ResumeError",
     "Run",
     "RunEvent",

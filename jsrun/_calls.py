@@ -13,12 +13,13 @@ from jsrun import env as envs
 from jsrun._session import NOTHING_SPENT, Answer, Session, Stopped
 from jsrun._text import cut
 from jsrun.canonical import json_text, parse_json
-from jsrun.doors import DOORS, AiCall, AskCall, DoorCall, Refused, Rules, TextCall, ToolCall, read_call
+from jsrun.doors import DOORS, PULSE, AiCall, AskCall, DoorCall, Refused, Rules, TextCall, ToolCall, read_call
 from jsrun.endings import taken_over, unanswered
 from jsrun.env import AIOptions, Env, Memory, Note
 from jsrun.errors import DoorFailure
-from jsrun.journal import Call
+from jsrun.journal import Call, EntryRow, storable
 from jsrun.prompts import Prompt
+from jsrun.replay import Made
 from jsrun.schemas import RegexTester, Schema
 from jsrun.spend import Spend
 from jsrun.values import Unsendable, answer_text
@@ -32,6 +33,11 @@ Envelope = list[Json]
 
 _SCHEMAS: Final = 64
 """Answer schemas kept ready in a runner; a program has a handful, and may compute one anew for each call."""
+
+# The note of a row whose error text the program has not seen (`show_errors=False`).
+_HIDDEN: Final = "error text hidden"
+
+_UNSURE: Final = "This call was under way when the run was interrupted, so nobody knows whether it was done."
 
 # One code fence around an answer, as models like to write it.
 _FENCE = re.compile(r"\s*```[A-Za-z0-9_-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOTALL)
@@ -80,14 +86,19 @@ class Calls:
         self._tester = tester
         self._show_errors = show_errors
 
-    def functions(self) -> dict[str, Callable[[Json], Awaitable[Envelope]]]:
-        """One function a door, for the namespace."""
-        return {door: self._function(door) for door in DOORS}
+    def functions(self) -> dict[str, Callable[[Json], Awaitable[Json]]]:
+        """One function a door, and that of the pulse, for the namespace."""
+        return {**{door: self._function(door) for door in DOORS}, PULSE: self._pulse}
 
     async def judge(self, question: str, input: Json) -> envs.Answer | None:
         """Ask the model a judgement's question: journaled and billed like any call, but no step. None if it failed."""
         session = self._session
-        row = await session.open("ai", question, {"input": input}, step=False)
+        seq = session.next_seq()
+        if session.past is not None:
+            recorded = await session.past.recorded(seq, Made("ai", question, {"input": input}))
+            if recorded is not None:
+                return _judged(recorded)
+        row = await session.open(seq, "ai", question, {"input": input}, step=False)
         given: list[envs.Answer] = []
 
         async def ask() -> Answer:
@@ -101,37 +112,87 @@ class Calls:
         await session.close(row, answer, time.perf_counter() - began)
         return given[0] if given and answer.err is None else None
 
-    def _function(self, door: Call) -> Callable[[Json], Awaitable[Envelope]]:
+    async def fall_back(self, sentence: str) -> None:
+        """Journal why the program is not run."""
+        session = self._session
+        seq = session.next_seq()
+        if session.past is not None:
+            recorded = await session.past.recorded(seq, Made("log", "", status=sentence))
+            if recorded is not None:
+                return
+        await session.record(seq, "log", "", "ok", note=sentence)
+
+    def _function(self, door: Call) -> Callable[[Json], Awaitable[Json]]:
         return lambda message: self._serve(door, message)
+
+    async def _pulse(self, _message: Json) -> Json:
+        past = self._session.past
+        return past is not None and await past.pulse()
 
     async def _serve(self, door: Call, message: Json) -> Envelope:
         session = self._session
         session.book_step()
-        schema: Schema | None = None
         try:
             call = read_call(door, message, self._rules)
-            if call is None:
-                return [0]  # nothing happened, so the clock stays where it is
-            if isinstance(call, AiCall) and call.schema is not None:
-                schema = await self._checked(call.schema, call.ref)
         except Refused as refused:
-            return await self._refuse(door, refused)
-        status = call if isinstance(call, TextCall) and call.door == "log" else None
-        row = await session.open(door, call.ref, call.input, note=status.text if status else None)
+            return await self._refuse(session.next_seq(), door, refused)
+        if call is None:
+            await session.blank()
+            return [0]  # nothing happened, so the clock stays where it is
+        seq = session.next_seq()  # now, in the order of the program, before anything is waited for
+        schema: Schema | None = None
+        if isinstance(call, AiCall) and call.schema is not None:
+            try:
+                schema = await self._checked(call.schema, call.ref)
+            except Refused as refused:
+                return await self._refuse(seq, door, refused)
+        past = session.past
+        if past is None:
+            return await self._live(seq, door, call, schema)
+        recorded = await past.recorded(seq, Made(door, call.ref, call.input, status=_status(call)))
+        if recorded is not None:
+            return self._again(call, recorded)
+        async with past.slots:
+            return await self._live(seq, door, call, schema)
+
+    async def _live(self, seq: int, door: Call, call: DoorCall, schema: Schema | None) -> Envelope:
+        session = self._session
+        status = _status(call)
+        row = await session.open(seq, door, call.ref, call.input, note=status)
         began = time.perf_counter()
-        answer = await self._guarded(door, lambda: self._make(call, schema))
+        answer = await self._guarded(door, lambda: self._make(seq, call, schema))
         now = await session.close(row, answer, time.perf_counter() - began)
-        if status is not None:
-            if answer.err is None:
-                session.show(status.text, status.cut)
-            return [now]
-        if answer.err is not None:
+        if answer.err is None:
+            self._show(call)
+        elif status is None:
             return [now, None, call.ref, answer.shown]
         return [now] if answer.value is UNSET else [now, answer.value]
 
-    async def _refuse(self, door: Call, refused: Refused) -> Envelope:
-        now = await self._session.record(door, refused.ref, "refused", err=refused.message)
-        return [now] if door == "log" else [now, None, refused.ref, cut(refused.message)]
+    def _again(self, call: DoorCall, row: EntryRow) -> Envelope:
+        """The answer that a recorded call got."""
+        now = self._session.now_ms if row.clock_ms is None else row.clock_ms
+        if row.state == "ok":
+            self._show(call)
+        elif row.call != "log":
+            return [now, None, call.ref, _failed(row.call) if row.note == _HIDDEN else cut(row.err or "")]
+        return [now] if row.output is None else [now, _parsed(row.output)]
+
+    def _show(self, call: DoorCall) -> None:
+        if isinstance(call, TextCall) and call.door == "log":
+            self._session.show(call.text, call.cut)
+
+    async def _refuse(self, seq: int, door: Call, refused: Refused) -> Envelope:
+        session = self._session
+        message = storable(refused.message)
+        recorded = None
+        if session.past is not None:
+            recorded = await session.past.recorded(seq, Made(door, refused.ref, refused=True))
+        if recorded is None:
+            now = await session.record(seq, door, refused.ref, "refused", err=message)
+        else:
+            now = session.now_ms if recorded.clock_ms is None else recorded.clock_ms
+            message = recorded.err or message
+        return [now] if door == "log" else [now, None, refused.ref, cut(message)]
 
     async def _checked(self, raw: dict[str, Json], ref: str) -> Schema:
         schema = await self._schemas.get(raw)
@@ -147,11 +208,12 @@ class Calls:
         try:
             answer = await make()
         except DoorFailure as failure:
-            text = failure.message.strip() or _failed(door)
+            text = storable(failure.message.strip()) or _failed(door)
             spend = failure.spend if isinstance(failure.spend, Spend) else NOTHING_SPENT
             return Answer(err=text, shown=cut(text), spend=spend)
         except _BadAnswer as bad:
-            return Answer(err=str(bad), shown=cut(str(bad)), spend=bad.spend, output=bad.output)
+            text = storable(str(bad))
+            return Answer(err=text, shown=cut(text), spend=bad.spend, output=bad.output)
         except (Stopped, GeneratorExit):
             raise
         except (KeyboardInterrupt, SystemExit) as error:
@@ -164,11 +226,15 @@ class Calls:
             text = f"The host's {door} function was cancelled."
             return Answer(err=text, shown=text)
         except BaseException as error:
-            text = str(error).strip() or _failed(door)
-            return Answer(err=text, shown=cut(text) if self._show_errors else _failed(door))
+            text = storable(str(error).strip()) or _failed(door)
+            if self._show_errors:
+                return Answer(err=text, shown=cut(text))
+            return Answer(err=text, shown=_failed(door), note=None if door == "log" else _HIDDEN)
         return answer
 
-    async def _make(self, call: DoorCall, schema: Schema | None) -> Answer:
+    async def _make(self, seq: int, call: DoorCall, schema: Schema | None) -> Answer:
+        if self._session.past is not None and seq in self._session.past.unsure:
+            raise DoorFailure(_UNSURE)
         match call:
             case AiCall():
                 return await self._ai(call, schema)
@@ -213,6 +279,21 @@ class _BadAnswer(Exception):
         super().__init__(message)
         self.spend = spend
         self.output = output
+
+
+def _status(call: DoorCall) -> str | None:
+    """The text of a status, which the journal keeps as the note of its row."""
+    return call.text if isinstance(call, TextCall) and call.door == "log" else None
+
+
+def _parsed(text: str) -> Json:
+    value: Json = parse_json(text)  # type: ignore[assignment]  # what JSON text holds is JSON
+    return value
+
+
+def _judged(row: EntryRow) -> envs.Answer | None:
+    """What a judgement was answered with, out of its row."""
+    return envs.Answer(json=_parsed(row.output)) if row.state == "ok" and row.output is not None else None
 
 
 def _failed(door: Call) -> str:

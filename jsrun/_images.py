@@ -1,12 +1,13 @@
 """The program of a bundle, compiled by `ptc`: once for each pair of memory and compute limits its runs ask for."""
 
 import asyncio
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any, Final
 
 from jsrun.diagnostics import Diagnostic
-from jsrun.doors import DOORS, NAMESPACE
+from jsrun.doors import DOORS, NAMESPACE, PULSE
 from jsrun.errors import BundleError, JsrunError
 from jsrun.fuel import Fuel
 from jsrun.program import Program
@@ -23,6 +24,9 @@ _MOST_SECONDS: Final = 2**31 - 1
 _CANCEL_GRACE_S: Final = 0.1
 # Programs of this size may be loaded; with what is put around one of the largest allowed size.
 _MOST_SOURCE: Final = 2 * MIB
+
+# As good as no limit.
+_ANY_NUMBER: Final = 2**50
 
 _PACKAGES: Final = {"quickjs": "quickjs-ng", "v8": "mini-racer"}
 
@@ -64,19 +68,24 @@ class Images:
                 del self._loading[key]  # the next run tries again
             raise
 
-    def limits(self, fuel: Fuel) -> Limits:
-        """The limits of a run in the words of `ptc`. `fuel` has everything set but perhaps `tokens`."""
+    def limits(self, fuel: Fuel, *, bounded: bool = True) -> Limits:
+        """The limits of a run in the words of `ptc`. `fuel` has everything set but perhaps `tokens`.
+
+        Not `bounded`: any number of calls, and of calls at once, as a run may make that is fed from a record.
+        """
+        if not bounded:
+            return replace(self.limits(fuel), max_calls=_ANY_NUMBER, max_pending_calls=_ANY_NUMBER)
         known = self._limits.get(fuel)
         if known is None:
             known = Limits(
                 timeout=None,
                 max_timeout=_MOST_SECONDS,
                 cpu=min(fuel.compute or _MOST_SECONDS, _MOST_SECONDS),
-                memory=fuel.memory or 2**50,
+                memory=fuel.memory or _ANY_NUMBER,
                 max_source_bytes=_MOST_SOURCE,
-                max_output_bytes=max(4, fuel.output or 2**50),
+                max_output_bytes=max(4, fuel.output or _ANY_NUMBER),
                 max_message_bytes=FRAME_BYTES,
-                max_calls=fuel.steps or 2**50,
+                max_calls=fuel.steps or _ANY_NUMBER,
                 max_pending_calls=self._parallel,
                 cancel_grace=_CANCEL_GRACE_S,
             )
@@ -116,7 +125,7 @@ class Images:
         try:
             return await runtime.load(
                 self._program.body,
-                {NAMESPACE: {str(door): _unbound for door in DOORS}},
+                {NAMESPACE: dict.fromkeys((*DOORS, PULSE), _unbound)},
                 form=self._program.form,
                 name=self._source,
                 setup=guest(),

@@ -10,21 +10,23 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jsrun._calls import Calls, SchemaCache
+from jsrun._gathered import logs, truncated
 from jsrun._images import Images
+from jsrun._past import Past, Recorded
 from jsrun._session import Session, Stopped, timestamp
-from jsrun._text import TEXT_CHARS
 from jsrun.bundle import Bundle
 from jsrun.canonical import json_text
 from jsrun.doors import NAMESPACE, Rules
 from jsrun.endings import Ending, cancelled, crashed, ending, invalid_output, of_failure, of_output, out_of
 from jsrun.env import Env, Prompted
-from jsrun.errors import InputError, JournalError
+from jsrun.errors import InputError, JournalError, ResumeError
 from jsrun.events import RunEvent, Watch
 from jsrun.fuel import Fuel
 from jsrun.guards import check_guards
 from jsrun.journal import Journal, RunRow, owner
 from jsrun.look import Look
-from jsrun.result import LogEntry, RunResult, Truncation, Usage
+from jsrun.replay import Difference, RecordedLook, guards_have_passed
+from jsrun.result import RunResult, Usage
 from jsrun.schemas import RegexTester, Schema
 from jsrun.values import ANSWER_BYTES, FRAME_BYTES, levels_problem, size_problem
 from ptc.errors import NotJson
@@ -67,6 +69,8 @@ class Order:
     started_at: str
     clock_ms: int
     watch: Watch
+    recorded: Recorded | None = None
+    """The run has been made before: replay it, or go on with it."""
 
 
 class Life:
@@ -79,12 +83,21 @@ class Life:
         self._stop: Ending | None = None
         self._image: Image | None = None
         self._outcome: Outcome | None = None
+        self._past: Past | None = None
+        self._row: RunRow | None = None
+        self._opened = False
+        self._claiming: asyncio.Task[None] | None = None
         self._before_s = 0.0  # what passed until the program was given to `ptc`, seconds
 
     @property
     def fatal(self) -> BaseException | None:
         """What a host function raised to end the whole process; to be raised again when the run is closed."""
         return None if self._session is None else self._session.fatal
+
+    @property
+    def difference(self) -> Difference | None:
+        """Of a replay that has ended: what is not as recorded."""
+        return None if self._past is None else self._past.difference
 
     def stop(self, ending: Ending) -> None:
         """End the run for this reason, unless it has ended."""
@@ -97,23 +110,54 @@ class Life:
         order, shared = self._order, self._shared
         given, value = await self._accept()
         self._image = image = await shared.images.get(order.fuel)
+        recorded = order.recorded
         self._session = session = Session(
-            run_id=order.run_id, fuel=order.fuel, journal=order.journal, watch=order.watch, clock_ms=order.clock_ms
+            run_id=order.run_id,
+            fuel=order.fuel,
+            journal=order.journal,
+            watch=order.watch,
+            clock_ms=order.clock_ms,
+            attempt=1 if recorded is None else recorded.record.run.attempt + 1,
         )
         if self._stop is not None:
             session.stop(self._stop)
-        row = self._row(given, image)
+        self._row = self._first_row(given, image, session.attempt)
+        if recorded is not None:
+            session.past = self._past = Past(session, recorded, self._begin)
         try:
-            await order.journal.open_run(row)
+            if recorded is None:
+                await order.journal.open_run(self._row)
+                self._opened = True
+            end = await self._run(session, image, value)
+            if self._past is not None:
+                await self._past.conclude(end)
+                if self._past.resumes:
+                    await self._claim()
+        except ResumeError:
+            raise
         except JournalError as error:
             return self._result(crashed(f"The journal cannot be written: {error}"))
-        try:
-            end = await self._run(session, image, value)
         except asyncio.CancelledError:
             session.stop(cancelled("the task that waited for it was cancelled"))
-            await self._close(row, session.ending or cancelled())
+            await self._close(session.ending or cancelled())
             raise
-        return await self._close(row, end)
+        return await self._close(end)
+
+    async def _claim(self) -> None:
+        """Claim a run that is resumed: once, and to the end, also if whoever waits for it is cancelled."""
+        if self._claiming is None:
+            assert self._row is not None
+            self._claiming = asyncio.ensure_future(self._order.journal.open_run(self._row))
+        await asyncio.shield(self._claiming)
+        self._opened = True
+
+    async def _begin(self) -> None:
+        """A resumed run goes live: what a host does for a program before its first call."""
+        await self._claim()
+        failed = await self._tell_prompts()
+        if failed is not None:
+            assert self._session is not None
+            self._session.stop(failed)
 
     # --- before the program ---
 
@@ -139,7 +183,7 @@ class Life:
                 raise InputError(problems)
         return text, value
 
-    def _row(self, given: str, image: Image) -> RunRow:
+    def _first_row(self, given: str, image: Image, attempt: int) -> RunRow:
         order, bundle = self._order, self._shared.bundle
         engine = image.engine
         return RunRow(
@@ -155,6 +199,7 @@ class Life:
             seed=order.seed,
             fuel=json_text(order.fuel.to_json()),
             owner=owner(),
+            attempt=attempt,
         )
 
     async def _run(self, session: Session, image: Image, value: Json) -> Ending:
@@ -169,8 +214,9 @@ class Life:
             tester=shared.tester,
             show_errors=shared.show_errors,
         )
+        past = self._past
         guards = shared.bundle.manifest.guards
-        if guards or _prompted(order.env) is not None:
+        if guards or (past is None and _prompted(order.env) is not None):
             failed = await self._within_wall(session, self._before(session, calls, value))
             if failed is not None:
                 return failed
@@ -179,11 +225,14 @@ class Life:
             session.stop(out_of("wall", session.fuel))
         if session.ending is not None:
             return session.ending
+        pulses = past is not None and image.form == "async"
+        if past is not None and pulses:
+            past.use_pulse()
         run = image.start(
-            input=[order.clock_ms, *_state(order.seed), value],
+            input=[order.clock_ms, *_state(order.seed), value, pulses],
             functions={NAMESPACE: calls.functions()},
             timeout=left,
-            limits=shared.images.limits(session.fuel),
+            limits=shared.images.limits(session.fuel, bounded=past is None),
             on_log=lambda entry: _count(session),
         )
         session.abort = run.abort
@@ -196,25 +245,34 @@ class Life:
 
     async def _before(self, session: Session, calls: Calls, value: Json) -> Ending | None:
         """Guards, then prompts. The ending if the program must not start."""
-        guards, order = self._shared.bundle.manifest.guards, self._order
-
+        guards, past = self._shared.bundle.manifest.guards, self._past
         if guards:
-            failure = await check_guards(guards, value, order.look, lambda question: calls.judge(question, value))
+            look = self._order.look
+            if past is not None and (not past.resumes or guards_have_passed(past.record)):
+                look = RecordedLook(past.record, guards)
+            failure = await check_guards(guards, value, look, lambda question: calls.judge(question, value))
             session.tell(RunEvent("guard", session.run_id, ok=failure is None))
             if failure is not None:
-                await session.record("log", "", "ok", note=failure.sentence)
+                await calls.fall_back(failure.sentence)
                 return ending("guard", failure.sentence)
-        prompted = _prompted(order.env)
-        if prompted is not None:
-            try:
-                taken: object = prompted.use_prompts(self._shared.rules.prompts)
-                if inspect.isawaitable(taken):
-                    await taken
-            except (KeyboardInterrupt, SystemExit) as error:
-                session.stop_for(error)
-                raise Stopped from None
-            except Exception as error:
-                return crashed(f"The host could not take the prompts: {error}")
+        # A run made again tells the prompts when it goes live.
+        return await self._tell_prompts() if past is None or past.live else None
+
+    async def _tell_prompts(self) -> Ending | None:
+        """Hand the prompts to an Env that wants them. The ending if that fails."""
+        session, prompted = self._session, _prompted(self._order.env)
+        assert session is not None
+        if prompted is None:
+            return None
+        try:
+            taken: object = prompted.use_prompts(self._shared.rules.prompts)
+            if inspect.isawaitable(taken):
+                await taken
+        except (KeyboardInterrupt, SystemExit) as error:
+            session.stop_for(error)
+            raise Stopped from None
+        except Exception as error:
+            return crashed(f"The host could not take the prompts: {error}")
         return None
 
     async def _within_wall(self, session: Session, work: "Awaitable[Ending | None]") -> Ending | None:
@@ -245,24 +303,25 @@ class Life:
         problems = await schema.problems(end.output, "output", self._shared.tester)
         return invalid_output(problems) if problems else end
 
-    async def _close(self, row: RunRow, end: Ending) -> RunResult:
-        """Make the result and write the closing row."""
+    async def _close(self, end: Ending) -> RunResult:
+        """Make the result and write the closing row, if the run has an opening one."""
         session, order = self._session, self._order
-        assert session is not None
+        assert session is not None and self._row is not None
         session.over = True
         result = self._result(end)
-        row = replace(
-            row,
-            status=result.status,
-            reason=result.reason,
-            result=json_text(result.to_json()),
-            ended_at=timestamp(),
-        )
-        try:
-            await order.journal.end_run(row)
-        except JournalError as error:
-            if end.reason != "crashed":
-                result = self._result(crashed(f"The journal cannot be written: {error}"))
+        if self._opened:
+            row = replace(
+                self._row,
+                status=result.status,
+                reason=result.reason,
+                result=json_text(result.to_json()),
+                ended_at=timestamp(),
+            )
+            try:
+                await order.journal.end_run(row)
+            except JournalError as error:
+                if end.reason != "crashed":
+                    result = self._result(crashed(f"The journal cannot be written: {error}"))
         session.tell(RunEvent("ended", session.run_id, ok=result.status == "finished"))
         return result
 
@@ -279,11 +338,11 @@ class Life:
             output=end.output,
             report=session.report if end.report is None else end.report,
             spend=session.spend,
-            logs=_logs(session, outcome),
+            logs=logs(session, outcome),
             calls=session.calls,
             run_id=session.run_id,
             usage=Usage(session.steps, wall, None if outcome is None else outcome.cpu),
-            truncated=_truncated(session, outcome, end),
+            truncated=truncated(session, outcome, end),
             sandbox=None if outcome is None else outcome.isolation,
             incomplete=end.sentence if end.status == "incomplete" else "",
             fell_back=end.sentence if end.status == "fell_back" else "",
@@ -307,38 +366,3 @@ def _left(session: Session) -> float | None:
 def _state(seed: str) -> tuple[int, ...]:
     """The state of the program's random generator: 128 bits, as four numbers of 32."""
     return struct.unpack("<4i", hashlib.sha256(seed.encode("utf-8", "surrogatepass")).digest()[:16])
-
-
-def _logs(session: Session, outcome: Outcome | None) -> tuple[LogEntry, ...]:
-    """Console entries and statuses, in the order they came."""
-    entries: list[LogEntry] = []
-    statuses = iter(session.statuses)
-    status = next(statuses, None)
-    for number, entry in enumerate(outcome.logs if outcome is not None else ()):
-        while status is not None and status.after <= number:
-            entries.append(status.entry)
-            status = next(statuses, None)
-        entries.append(LogEntry(entry.text, entry.level, entry.cut))
-    if status is not None:
-        entries.append(status.entry)
-    entries.extend(later.entry for later in statuses)
-    return tuple(entries)
-
-
-def _truncated(session: Session, outcome: Outcome | None, end: Ending) -> tuple[Truncation, ...]:
-    cuts: list[Truncation] = []
-    if outcome is not None and outcome.truncated is not None:
-        lost = outcome.truncated
-        if lost.entries or lost.characters or lost.output_limit:
-            cuts.append(Truncation("console", sum(_bytes(entry.text) for entry in outcome.logs), None))
-        if lost.native_bytes:
-            cuts.append(Truncation("native", _bytes(outcome.native), lost.native_bytes))
-    cuts.extend(session.status_truncation())
-    if end.whole != end.sentence:
-        kept = _bytes(end.whole[:TEXT_CHARS])
-        cuts.append(Truncation("sentence", kept, _bytes(end.whole) - kept))
-    return tuple(cuts)
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))

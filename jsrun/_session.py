@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from jsrun.canonical import input_hash, json_text
 from jsrun.endings import Ending, cancelled, crashed, out_of
@@ -17,6 +17,9 @@ from jsrun.result import LogEntry, Truncation
 from jsrun.spend import Spend
 from ptc.outcome import UNSET, Unset
 from ptc.wire import Json
+
+if TYPE_CHECKING:  # it works on sessions
+    from jsrun._past import Past
 
 Writing: TypeAlias = Callable[[EntryRow], Awaitable[None]]
 """A method of a journal that writes one row."""
@@ -75,6 +78,8 @@ class Session:
         self.stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.abort: Callable[[str], None] | None = None
         """Ends the program's process, while there is one."""
+        self.past: Past | None = None
+        """What answers calls out of a record, in a run that was recorded before."""
         self.steps = 0
         self.calls = 0
         self.spend = NOTHING_SPENT
@@ -142,12 +147,26 @@ class Session:
 
     # --- rows ---
 
+    def next_seq(self) -> int:
+        """The number of a call that has just come, in the program's order; its row is written with it."""
+        self._seq += 1
+        if self.past is not None:
+            self.past.announce()
+        return self._seq
+
     async def open(
-        self, call: Call, ref: str, given: "Json | Unset" = UNSET, *, step: bool = True, note: str | None = None
+        self,
+        seq: int,
+        call: Call,
+        ref: str,
+        given: "Json | Unset" = UNSET,
+        *,
+        step: bool = True,
+        note: str | None = None,
     ) -> EntryRow:
         """Write the row of a call that is about to be made. Stops the run if it cannot be written."""
         text = None if isinstance(given, Unset) else json_text(given)
-        row = self._row(call, ref, text, _NO_INPUT if isinstance(given, Unset) else input_hash(given), step)
+        row = self._row(seq, call, ref, text, _NO_INPUT if isinstance(given, Unset) else input_hash(given), step)
         if note is not None:
             row = replace(row, note=note)
         await self._write(self._journal.open, row)
@@ -158,17 +177,17 @@ class Session:
         return row
 
     async def record(
-        self, call: Call, ref: str, state: State, *, err: str | None = None, note: str | None = None
+        self, seq: int, call: Call, ref: str, state: State, *, err: str | None = None, note: str | None = None
     ) -> int:
         """Write the one row of a call that is not made: a refusal, or the sentence of a check. Gives the clock."""
-        row = self._row(call, ref, None, _NO_INPUT, step=state == "refused")
+        row = self._row(seq, call, ref, None, _NO_INPUT, step=state == "refused")
         now = self._tick()
         row = replace(row, state=state, answered=self._next_answer(), clock_ms=now, err=err, note=note, elapsed_ms=0.0)
         if self.watch.active:
             shown = _shown_ref(call, ref)
             self.tell(RunEvent("opened", self.run_id, row.seq, call, shown))
             self.tell(RunEvent("closed", self.run_id, row.seq, call, shown, ok=err is None))
-        await self._in_turn(self._journal.open, row)
+        await self._in_turn(self._write(self._journal.open, row))
         return now
 
     async def close(self, row: EntryRow, answer: Answer, elapsed: float) -> int:
@@ -201,32 +220,52 @@ class Session:
             await self._write(self._journal.close, row)
             self.stop(answer.ending)
             raise Stopped
-        await self._in_turn(self._journal.close, row)
+        await self._in_turn(self._write(self._journal.close, row))
         if answer.spend != NOTHING_SPENT and self.fuel.tokens is not None and self.spend.tokens >= self.fuel.tokens:
             self.stop(out_of("tokens", self.fuel, self.spend.tokens))
             raise Stopped
         return now
 
-    def _row(self, call: Call, ref: str, text: str | None, hashed: str, step: bool) -> EntryRow:
-        self._seq += 1
+    async def blank(self) -> None:
+        """Answer a blank status: it has no row, but takes its turn among the answers, so that its place is known."""
+        if self.past is not None and not self.past.live:
+            await self.past.blank()
+            return
+        self._next_answer()
+        await self._in_turn(None)
+
+    def take(self, row: EntryRow, tokens: int) -> None:
+        """Book a recorded answer that is given again; `tokens` have been spent up to it."""
+        self.calls += row.step
+        self._clock_ms = max(self._clock_ms, row.clock_ms or 0)
+        if row.spend is not None and self.fuel.tokens is not None and tokens >= self.fuel.tokens:
+            self.stop(out_of("tokens", self.fuel, tokens))
+
+    def go_on(self, next_answer: int) -> None:
+        """The record is at its end: number and date live answers from here, as if no time had passed in between."""
+        self._answered = next_answer - 1
+        self._start_ms = self._clock_ms - int(self.elapsed() * 1000)
+
+    def _row(self, seq: int, call: Call, ref: str, text: str | None, hashed: str, step: bool) -> EntryRow:
         if step:
             self.calls += 1
         at = timestamp()
-        return EntryRow(self.run_id, self.attempt, self._seq, call, ref, text, hashed, at, step=int(step))
+        return EntryRow(self.run_id, self.attempt, seq, call, ref, text, hashed, at, step=int(step))
 
     def _next_answer(self) -> int:
         self._answered += 1
         return self._answered
 
-    async def _in_turn(self, write: Writing, row: EntryRow) -> None:
-        """Write a row that answers a call, then wait until every earlier answer has gone out.
+    async def _in_turn(self, writing: Awaitable[None] | None) -> None:
+        """Write the row that answers a call, if it has one, then wait until every earlier answer has gone out.
 
         Answers reach the program in the order of their numbers, in whatever order a journal gets done with them.
         """
         before, self._last_answer = self._last_answer, asyncio.get_running_loop().create_future()
         mine = self._last_answer
         try:
-            await self._write(write, row)
+            if writing is not None:
+                await writing
             if before is not None and not before.done():
                 await before
         finally:

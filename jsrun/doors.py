@@ -24,6 +24,9 @@ DOORS: Final = CALLS
 NAMESPACE: Final = "jsrun_doors"
 """The namespace `ptc` is given; the guest half takes it away before a program runs."""
 
+PULSE: Final = "pulse"
+"""The function beside the doors by which the host learns that a program it feeds from a record is at rest."""
+
 NOTE_BYTES: Final = 64 * KIB
 """One note: memory is for findings, not for documents."""
 

@@ -184,6 +184,17 @@ function listen(promise, take, failed) {
   promiseThen(promise, take, failed);
 }
 
+// In a run that is fed from a record, the host answers the pulse after other answers; it comes back when the program has
+// taken those, and has made every call that follows from them.
+function pulse() {
+  listen(hostDoors.pulse(null), comeBack, forget);
+}
+
+const comeBack = (again) => {
+  if (again) pulse();
+};
+const forget = () => {};
+
 // Resolving reads `then` of an object; data must not become a thenable by what the program put on a prototype.
 function fulfil(resolve, value) {
   if (typeof value === "object" && value !== null && !hasOwn(value, "then") && "then" in value) {
@@ -417,6 +428,7 @@ onStart((start) => {
   world.c = start[3];
   world.d = start[4];
   world.input = duplicate(start[5]);
+  if (start[6]) pulse();
   return start[5];
 });
 

@@ -6,23 +6,26 @@ import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypeVar, get_args
 
 from jsrun._calls import SchemaCache
 from jsrun._images import Images
 from jsrun._life import Life, Order, Shared
+from jsrun._past import Recorded
+from jsrun._resuming import again, check_resume, read_record, recorded_fuel, replay_fuel
 from jsrun.bundle import Bundle
 from jsrun.diagnostics import Diagnostic, arrange
 from jsrun.doors import Rules
 from jsrun.endings import cancelled
-from jsrun.env import Env
+from jsrun.env import Env, UnwiredEnv
 from jsrun.errors import BundleError, JsrunError
 from jsrun.events import Observer, Watch
-from jsrun.fuel import CEILING, Fuel, resolve
-from jsrun.journal import Journal, MemoryJournal, new_run_id
+from jsrun.fuel import CEILING, Fuel, merge, resolve
+from jsrun.journal import Journal, MemoryJournal, RunRecord, new_run_id
 from jsrun.look import Look
 from jsrun.manifest import Manifest
 from jsrun.regex import EngineRegexTester
+from jsrun.replay import InFlight, ReplayReport
 from jsrun.result import RunResult
 from jsrun.schemas import Schema
 from ptc.runtime import Runtime
@@ -100,6 +103,7 @@ class Runner:
         self.bundle = bundle
         self._journal = journal
         self._ceiling = ceiling
+        self._parallel = parallel
         self._images = Images(bundle.prepared, bundle.source, manifest.engine, runtime, parallel)
         self._shared = Shared(
             bundle=bundle,
@@ -184,10 +188,7 @@ class Runner:
         on_event: Observer | None = None,
     ) -> Run:
         """Like `run`, but returns the `Run` at once."""
-        if env is None:
-            raise TypeError("a run needs an env; use UnwiredEnv() for a program without a host")
-        if isinstance(env, type):
-            raise TypeError("the env must be an object, not its class; write ENV()")
+        _check_env(env)
         when = _moment(started_at)
         order = Order(
             run_id=new_run_id() if run_id is None else run_id,
@@ -239,6 +240,73 @@ class Runner:
             )
         )
 
+    async def replay(self, run_id: str, journal: Journal | None = None) -> ReplayReport:
+        """Run the program again on what a run was answered, and compare; no host function is called.
+
+        journal: where the run is recorded, else the runner's. The program may be another version than the recorded
+        one, or on another engine. Raises JournalError if the run cannot be read, and what `run` raises.
+        """
+        return await self.replay_record(await read_record(journal or self._journal, run_id))
+
+    async def replay_record(self, record: RunRecord) -> ReplayReport:
+        """Like `replay`, of a record that has been read."""
+        order = again(Recorded(record), UnwiredEnv(), replay_fuel(record.run), MemoryJournal())
+        life = Life(self._shared, order)
+        result = await Run(life, order.run_id, order.journal).result()
+        return ReplayReport(life.difference is None, life.difference, result)
+
+    async def resume(
+        self,
+        run_id: str,
+        env: Env,
+        in_flight: InFlight = "refuse",
+        fuel: Fuel | None = None,
+        force: bool = False,
+        *,
+        look: Look | None = None,
+        journal: Journal | None = None,
+        on_event: Observer | None = None,
+    ) -> RunResult:
+        """Go on with a run that was interrupted: what was answered is not asked again, the rest is made.
+
+        in_flight: what becomes of tools and notes that may have been done already, unless they only read: `refuse`
+        raises InFlightError, `fail` fails them in the program, `retry` does them again. fuel: over what the run had;
+        steps and tokens go on counting, wall and compute start anew. force: believe that the process that worked on
+        the run is gone. look, journal, on_event: as those of `run`.
+
+        Raises ResumeError, with nothing done, if the run has ended for good, may still be going on, is of another
+        program, or is taken up by another process at the same time; DivergenceError if the program makes other calls
+        than recorded; JournalError if the run cannot be read; and what `run` raises.
+        """
+        run = await self.start_resume(
+            run_id, env, in_flight, fuel, force, look=look, journal=journal, on_event=on_event
+        )
+        return await run.result()
+
+    async def start_resume(
+        self,
+        run_id: str,
+        env: Env,
+        in_flight: InFlight = "refuse",
+        fuel: Fuel | None = None,
+        force: bool = False,
+        *,
+        look: Look | None = None,
+        journal: Journal | None = None,
+        on_event: Observer | None = None,
+    ) -> Run:
+        """Like `resume`, but returns the `Run` as soon as it is known that it may be resumed."""
+        _check_env(env)
+        if in_flight not in get_args(InFlight):
+            raise ValueError(f'in_flight must be "refuse", "fail" or "retry", got {in_flight!r}')
+        chosen = self._recorder(journal, env)
+        record = await read_record(chosen, run_id)
+        unsure = check_resume(record, self._shared.program_hash, env, in_flight, force)
+        recorded = Recorded(record, resume=True, parallel=self._parallel, unsure=unsure)
+        had = recorded_fuel(record.run)
+        order = again(recorded, env, merge(fuel, had), chosen, look if look is not None else self.bundle.look, on_event)
+        return Run(Life(self._shared, order), order.run_id, order.journal)
+
     async def aclose(self) -> None:
         """End all processes of this runner. May be called twice; runs that go on end as `cancelled`."""
         await self._images.aclose()
@@ -267,6 +335,13 @@ class Runner:
             return self._journal
         # The check of the whole protocol takes longer than the start of a run; most Envs fail at the first method.
         return env if hasattr(env, "open_run") and isinstance(env, Journal) else MemoryJournal()
+
+
+def _check_env(env: object) -> None:
+    if env is None:
+        raise TypeError("a run needs an env; use UnwiredEnv() for a program without a host")
+    if isinstance(env, type):
+        raise TypeError("the env must be an object, not its class; write ENV()")
 
 
 def _moment(started_at: datetime | str | None) -> datetime:
