@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import esprima
 
+from jsrun._parser import parse
 from jsrun._text import quoted
 from jsrun.deep import run_deep
 from jsrun.door_calls import door_calls
@@ -66,7 +67,7 @@ def _parse(source: str) -> Facts:
         text = "//" + text[2:]
     lines = Lines(text)
     try:
-        tree = esprima.parseModule(text, range=True, comment="jsrun:" in text)
+        tree = parse(text, comments="jsrun:" in text)
         return _Analysis(tree, text, lines).facts()
     except esprima.Error as error:
         return Facts(problem=_syntax_problem(error, text, lines))

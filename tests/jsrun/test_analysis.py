@@ -3,12 +3,12 @@
 import threading
 import time
 
-import esprima
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jsrun import analysis
+from jsrun._parser import parse
 from jsrun.analysis import analyse
 from jsrun.deep import run_deep
 from jsrun.facts import Facts
@@ -48,6 +48,51 @@ MODERN = [
     "a ** b",
     "#!/usr/bin/env jsrun\n1",
 ]
+
+# Valid programs that the parser, left to itself, refuses.
+REFUSED_ONCE = [
+    r"/(?<=^|\s)x/.test(s)",
+    r"x = /\p{Script=Greek}+[^]/u",
+    r"x = /[\p{L}--[a-z]]/v",
+    r"/(?<a>x)|(?<a>y)(?i:z)/",
+    "const o = {async *m() { yield await 1 }, async *[k]() {}, async/* c */*n() {}, async *'s'() {}}",
+    "class A { async *m() { yield await x } static async *n() { for await (const a of b) yield a } async *#p() {} }",
+    "class A { static = 1; async = 2; get = 3; set; static static = 4; default = 5; in; static delete = 6 }",
+    "class A { static async; get; static get; static; async }",
+    "class A { a\n*b() {} }; class B { get\nx() { return 1 } static\ny = 2 }",
+    "class A extends B { static keys = [...super.keys]; static { super.start() } m = () => super.m }",
+    "export default [one, two][0]",
+    "export default {run() {}}.run",
+    "export /* a */ default\n{}",
+    "(-1) ** 2; (!a) ** b ** c; (await x) ** 2",
+    r"String.raw`C:\new\x\1${a}\u`",
+]
+
+
+@pytest.mark.parametrize("source", REFUSED_ONCE)
+def test_valid_syntax_is_not_refused(source: str) -> None:
+    """JSR-020 whatever Python's `re` thinks of a regular expression, and where the parser is too strict"""
+    facts(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("class A {\n get constructor() {} }", 2),
+        ("class A { constructor() {}\n constructor() {} }", 2),
+        ("class A {\n async *constructor() {} }", 2),
+        ("class A {\n constructor = 1 }", 2),
+        ("class A {\n static prototype() {} }", 2),
+        ("class A { a = 1\n b c }", 2),
+        ("const o = {\n async *m }", 2),
+        ("export default\n [1] 2", 2),
+        ("x = -1 ** 2", 1),
+    ],
+)
+def test_broken_members_are_refused(source: str, line: int) -> None:
+    """JSR-019 what is read in another way than the parser's own is refused where it is wrong"""
+    problem = analyse(source).problem
+    assert problem is not None and problem.place[0] == line
 
 
 @pytest.mark.parametrize("source", MODERN)
@@ -171,13 +216,12 @@ def test_the_recursion_limit_and_the_stack_of_others_stay_as_they_are() -> None:
 def test_the_same_source_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """JSR-035 facts are kept by the hash of the source, the last 256 of them"""
     parsed: list[str] = []
-    real = esprima.parseModule
 
-    def counted(text: str, **options: object) -> object:
+    def counted(text: str, *, comments: bool = False) -> object:
         parsed.append(text)
-        return real(text, **options)
+        return parse(text, comments=comments)
 
-    monkeypatch.setattr(esprima, "parseModule", counted)
+    monkeypatch.setattr(analysis, "parse", counted)
     source = "const once = 'JSR-035'"
     first = analyse(source)
     assert analyse(source) is first
