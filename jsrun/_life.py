@@ -29,7 +29,7 @@ from jsrun.replay import Difference, RecordedLook, guards_have_passed
 from jsrun.result import RunResult, Usage
 from jsrun.schemas import RegexTester, Schema
 from jsrun.values import ANSWER_BYTES, FRAME_BYTES, levels_problem, size_problem
-from ptc.errors import NotJson
+from ptc.errors import ClosedError, NotJson
 from ptc.image import Image
 from ptc.outcome import Outcome
 from ptc.wire import Json, encode
@@ -137,6 +137,8 @@ class Life:
             raise
         except JournalError as error:
             return self._result(crashed(f"The journal cannot be written: {error}"))
+        except ClosedError as error:  # the host closed its runtime while the guards were asked
+            end = crashed(f"The engine's runtime cannot be used any more: {error}.")
         except asyncio.CancelledError:
             session.stop(cancelled("the task that waited for it was cancelled"))
             await self._close(session.ending or cancelled())

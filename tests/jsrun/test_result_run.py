@@ -285,3 +285,23 @@ async def test_runs_and_their_ids(play: Play) -> None:
         assert (await runner.run(None, playing_env(), run_id="mine")).run_id == "mine"
     assert runner.manifest.name == "test"
     assert dict(runner.prompts) == {}
+
+
+async def test_a_runtime_closed_while_the_guards_are_asked_ends_the_run_and_its_row() -> None:
+    """JSR-115 the host's own doing is `crashed`, and the journal does not keep an open run."""
+    runtime = ptc.Runtime()
+    journal = MemoryJournal()
+    made = Bundle({"name": "late", "purpose": "A test.", "guards": [{"kind": "file", "file": "a"}]}, "1")
+
+    class ClosingLook:
+        async def file_exists(self, path: str) -> bool:
+            await runtime.aclose()
+            return True
+
+        def tool_on_belt(self, name: str) -> bool:
+            return True
+
+    async with Runner(made, runtime=runtime, journal=journal) as runner:
+        result = await runner.run(None, jsrun.UnwiredEnv(), look=ClosingLook())
+    assert (result.status, result.reason) == ("incomplete", "crashed")
+    assert [row.status for row in await journal.runs()] == ["incomplete"]
