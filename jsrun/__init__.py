@@ -46,6 +46,7 @@ from jsrun.local_env import LocalEnv
 from jsrun.long_way import Generalist, LongWay
 from jsrun.look import Look, WorkspaceLook
 from jsrun.manifest import Guard, Manifest
+from jsrun.mapping import BadInput, MapError, MapLine, map_runs
 from jsrun.memory import FileMemory, Memory
 from jsrun.prompts import Prompt
 from jsrun.registry import Layer, Registry
@@ -66,6 +67,7 @@ __all__ = [
     "Artifact",
     "AskAnswer",
     "AskOptions",
+    "BadInput",
     "Belt",
     "BeltError",
     "Bundle",
@@ -96,6 +98,8 @@ __all__ = [
     "LongWay",
     "Look",
     "Manifest",
+    "MapError",
+    "MapLine",
     "Memory",
     "MemoryJournal",
     "MintBusy",
@@ -130,6 +134,7 @@ __all__ = [
     "WorkspaceLook",
     "check",
     "load_cases",
+    "map_runs",
     "run_case",
     "tool",
 ]

@@ -10,6 +10,7 @@ Everything read back is untrusted: records are validated, reading is bounded, li
 """
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -181,7 +182,7 @@ class Store:
         if one is given.
         """
         path = self._folder(name) / _NOTES
-        return FileMemory(path, (lambda: self._seed(name)) if seed is None else seed)
+        return FileMemory(path, functools.partial(self._seed, name) if seed is None else seed)
 
     def note_run(self, name: str, note: RunNote) -> None:
         """Remember how the last run of a name went."""
