@@ -9,14 +9,14 @@ is `unknown`. The same tools give the same bytes, in whatever order they and the
 import json
 import math
 import re
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from ptc.tools.model import Tool
 from ptc.wire import MAX_SAFE_INTEGER, joined, number_text
 
-__all__ = ["ERROR_CLASS", "MEMBER_NAME", "declarations", "schema_type"]
+__all__ = ["ERROR_CLASS", "MEMBER_NAME", "comment_line", "declarations", "member_name", "quoted", "schema_type"]
 
 ERROR_CLASS: Final = "ToolCallError"
 MEMBER_NAME: Final = "toolName"
@@ -44,13 +44,16 @@ _IMPLIED: Final = {
     "object": ("properties", "required", "additionalProperties", "patternProperties"),
 }
 
+Order: TypeAlias = Callable[[Iterable[str], dict[str, Any]], Iterable[str]]
+"""Takes the names of an object's properties and its schema, and gives the same names in order."""
+
 
 def declarations(tools: Iterable[Tool]) -> str:
     """The object `tools` and the class of its errors, as TypeScript declarations."""
     members = [
         (
-            _comment(tool.description),
-            f"{_name(tool.name)}(args: {schema_type(tool.parameters, 1)}): Promise<{_result_type(tool)}>",
+            comment_line(tool.description),
+            f"{member_name(tool.name)}(args: {schema_type(tool.parameters, 1)}): Promise<{_result_type(tool)}>",
         )
         for tool in sorted(tools, key=lambda tool: tool.name)
     ]
@@ -58,9 +61,17 @@ def declarations(tools: Iterable[Tool]) -> str:
     return f"{error}\n\ndeclare const tools: {_lines(members, 0) if members else '{}'};\n"
 
 
-def schema_type(schema: object, level: int = 0) -> str:
-    """The type of the values a schema describes. `level` is the indentation of the line it stands in."""
-    return _Types(schema).text(level)
+def alphabetical(names: Iterable[str], schema: dict[str, Any]) -> Iterable[str]:
+    """The usual order of an object's properties: the same whatever order they came in."""
+    return sorted(names)
+
+
+def schema_type(schema: object, level: int = 0, order: Order = alphabetical) -> str:
+    """The type of the values a schema describes. `level` is the indentation of the line it stands in.
+
+    `order` puts the properties of each object in order.
+    """
+    return _Types(schema, order).text(level)
 
 
 def _result_type(tool: Tool) -> str:
@@ -87,8 +98,9 @@ _Step: TypeAlias = Generator[Any, Any, _Type]
 class _Types:
     """Makes the type of one root schema."""
 
-    def __init__(self, root: object) -> None:
+    def __init__(self, root: object, order: Order) -> None:
         self._root = root
+        self._order = order
         self._parts = 0
         self._inside: set[int] = set()
         """The targets of the references that are being followed, by which a circle is noticed."""
@@ -197,19 +209,20 @@ class _Types:
     def _object(self, schema: dict[str, Any], level: int) -> _Step:
         properties = schema.get("properties")
         properties = properties if isinstance(properties, dict) else {}
-        required = {name for name in _array(schema, "required") if isinstance(name, str)}
+        required = dict.fromkeys(name for name in _array(schema, "required") if isinstance(name, str))
         members: list[_Member] = []
         others = schema.get("additionalProperties", not required and "properties" not in schema)
         if schema.get("patternProperties"):
             others = True
-        for name in sorted({name for name in properties if isinstance(name, str)} | required):
+        names = dict.fromkeys([*(name for name in properties if isinstance(name, str)), *required])
+        for name in self._order(names, schema):
             if self._is_full():
                 others = True
                 break
             inner = properties.get(name)
             described = yield self._type(inner, level + 1)
-            comment = _comment(inner.get("description")) if isinstance(inner, dict) else ""
-            members.append((comment, f"{_name(name)}{'' if name in required else '?'}: {described.text}"))
+            comment = comment_line(inner.get("description")) if isinstance(inner, dict) else ""
+            members.append((comment, f"{member_name(name)}{'' if name in required else '?'}: {described.text}"))
         if others is False:
             return _Type(_layout(members, level))
         described = yield self._type(others, level + 1)
@@ -268,7 +281,7 @@ def _bracketed(kind: _Type) -> str:
 
 def _literal(value: object) -> _Type:
     if value is None or isinstance(value, (bool, str)):
-        return _Type(_quoted(value) if isinstance(value, str) else json.dumps(value))
+        return _Type(quoted(value) if isinstance(value, str) else json.dumps(value))
     if isinstance(value, int):
         if abs(value) <= MAX_SAFE_INTEGER:
             return _Type(str(value))
@@ -302,8 +315,8 @@ def _lines(members: list[_Member], level: int) -> str:
     return f"{{\n{''.join(lines)}{_INDENT * level}}}"
 
 
-def _comment(description: object) -> str:
-    """A description as a comment on one line."""
+def comment_line(description: object) -> str:
+    """A description as a comment on one line, "" for none."""
     text = _BLANKS.sub(" ", description).strip() if isinstance(description, str) else ""
     if not text:
         return ""
@@ -311,10 +324,11 @@ def _comment(description: object) -> str:
     return f"/** {text} */"
 
 
-def _name(name: str) -> str:
-    return name if _IDENTIFIER.fullmatch(name) and name not in _SPECIAL_NAMES else _quoted(name)
+def member_name(name: str) -> str:
+    """The name of a property as it stands in an object type."""
+    return name if _IDENTIFIER.fullmatch(name) and name not in _SPECIAL_NAMES else quoted(name)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A string literal; what cannot be seen or written as UTF-8 is escaped."""
     return _HIDDEN.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(joined(text), ensure_ascii=False))
