@@ -1,9 +1,11 @@
 """Files that several processes share: a lock held by name, and replacing a file so that a kill never leaves it torn."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +68,37 @@ def write_new(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(descriptor)
+
+
+def write_whole(path: Path, data: bytes, *, replace: bool = False) -> None:
+    """Write a file that appears at `path` whole or not at all; mode 0600. With `replace` it may take another's place.
+
+    FileExistsError, without `replace`, if anything is there; OSError as ever.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", suffix=".tmp", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        if not replace:
+            _claim(path, temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def _claim(path: Path, temporary: Path) -> None:
+    """Take a name that must be free. A link does it in one step; where there are no links, a look must do."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
 
 
 def read_file(path: Path, limit: int) -> bytes:

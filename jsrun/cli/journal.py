@@ -1,4 +1,4 @@
-"""`jsrun journal list | show | export`: reading the journal of past runs."""
+"""`jsrun journal list | show | html | export`: reading the journal of past runs."""
 
 import asyncio
 import json
@@ -10,16 +10,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from jsrun.cli import journal_show
 from jsrun.cli.output import Refusal, print_json, printable
 from jsrun.diagnostics import nearest
 from jsrun.errors import JournalError
-from jsrun.journal import EntryRow, RunRecord, RunRow, export_rows
+from jsrun.journal import RunRecord, RunRow, export_rows
 from jsrun.sqlite_journal import SqliteJournal
+from jsrun.timeline_text import ending_text
 
 DEFAULT_JOURNAL = Path(".jsrun") / "journal.db"
-
-# Of a value or message in the overview of a run; the export has it whole.
-_SHOWN_CHARACTERS = 100
 
 app = typer.Typer(help="Read the journal of past runs.", no_args_is_help=True)
 
@@ -48,7 +47,7 @@ def list_runs(
     for column in ("run", "name", "ending", "started"):
         table.add_column(column, no_wrap=True)
     for row in rows[:limit]:
-        table.add_row(row.run_id, printable(row.name), _ending(row), row.started_at)
+        table.add_row(row.run_id, printable(row.name), ending_text(row.status, row.reason), row.started_at)
     _console().print(table)
     if len(rows) > limit:
         print(f"… and {len(rows) - limit} older ones; see --limit")
@@ -57,30 +56,34 @@ def list_runs(
 
 @app.command("show")
 def show(run: RunArgument = "last", journal: JournalOption = DEFAULT_JOURNAL, as_json: JsonOption = False) -> int:
-    """Show one run: how it ended, and every door call."""
+    """Show one run: how it ended, what it used, and every door call on a time axis."""
     record = asyncio.run(_read(journal, run))
     if as_json:
         entries = [json.loads(line) for line in export_rows(record)]
         print_json({"run": run_json(record.run), "entries": entries, "spend": record.spend().to_json()})
         return 0
-    row = record.run
-    print(f"run      {row.run_id}")
-    print(f"bundle   {printable(row.name)} {row.bundle_hash}")
-    print(f"engine   {printable(row.engine)}, {row.form}")
-    print(f"started  {row.started_at}, attempt {row.attempt}")
-    print(f"ending   {_ending(row)}{_sentence(row)}")
-    spend = record.spend()
-    if spend.reported():
-        cost = f", ${spend.cost_usd:.4f}" if spend.cost_usd else ""
-        print(f"spend    {spend.input} tokens in, {spend.output} out{cost}")
-    print(f"input    {_short(row.input)}")
-    table = Table(box=None, pad_edge=False)
-    for column in ("#", "door", "ref", "state", "ms", "answer"):
-        table.add_column(column, justify="right" if column in ("#", "ms") else "left", no_wrap=column != "answer")
-    for entry in record.current():
-        elapsed = f"{entry.elapsed_ms:.1f}" if entry.elapsed_ms is not None else ""
-        table.add_row(str(entry.seq), entry.call, _short(entry.ref), entry.state, elapsed, _answer(entry))
-    _console().print(table)
+    journal_show.print_timeline(record)
+    return 0
+
+
+@app.command("html")
+def html(
+    run: RunArgument,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write here.")],
+    journal: JournalOption = DEFAULT_JOURNAL,
+    bundle: Annotated[
+        str | None, typer.Option("--bundle", metavar="NAME|PATH", help="The bundle that ran, to show its program.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Explain a run on one HTML page."""
+    record = asyncio.run(_read(journal, run))
+    shown = journal_show.write_page(record, output, bundle, force=force)
+    if as_json:
+        print_json({"run_id": record.run.run_id, "path": str(output), "program": shown})
+    else:
+        print(f"wrote {output}", file=sys.stderr)
     return 0
 
 
@@ -176,29 +179,6 @@ def _check_there(path: Path) -> None:
         raise Refusal(
             f'There is no journal "{path}". A first "jsrun run" makes it; --journal names another.', code="not-found"
         )
-
-
-def _ending(row: RunRow) -> str:
-    if row.status is None:
-        return "no ending"
-    return row.status if row.reason is None else f"{row.status}: {row.reason}"
-
-
-def _sentence(row: RunRow) -> str:
-    if row.result is None:
-        return ""
-    result = json.loads(row.result)
-    text = (result.get("incomplete") or result.get("fell_back") or "") if isinstance(result, dict) else ""
-    return f" ({_short(text)})" if isinstance(text, str) and text else ""
-
-
-def _answer(entry: EntryRow) -> str:
-    return _short(entry.err or entry.output or entry.note or "")
-
-
-def _short(text: str) -> str:
-    line = printable(text).replace("\n", " ")
-    return line if len(line) <= _SHOWN_CHARACTERS else line[: _SHOWN_CHARACTERS - 1] + "…"
 
 
 def _console() -> Console:
