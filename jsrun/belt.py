@@ -11,7 +11,7 @@ from jsrun._text import cut, quoted
 from jsrun.deep import run_deep
 from jsrun.env import ToolResult
 from jsrun.errors import BeltError, DoorFailure
-from jsrun.function_tools import Arguments, docstring, plain
+from jsrun.function_tools import Arguments, docstring, plain, result_schema
 from jsrun.schema_checks import check_schema
 from jsrun.schemas import Schema, copy_json
 from jsrun.whitelist import matches
@@ -32,13 +32,15 @@ class ToolSpec:
     description: str
     input_schema: Mapping[str, Json]
     read_only: bool = False
+    output_schema: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One tool: name, description, JSON Schema of its arguments (an object), function, and whether it changes nothing.
 
-    A `read_only` tool may be called again without asking. BeltError for a blank name or a schema that is not valid.
+    A `read_only` tool may be called again without asking. `output_schema` tells people what it gives, None if that is
+    not known; it is never checked. BeltError for a blank name or a schema that is not valid.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Tool:
     input_schema: Mapping[str, Json]
     call: ToolFunction
     read_only: bool = False
+    output_schema: Mapping[str, Json] | None = None
     schema: Schema = field(init=False, repr=False, compare=False)
     """`input_schema`, ready to check arguments."""
 
@@ -66,7 +69,7 @@ class Tool:
     @property
     def spec(self) -> ToolSpec:
         """The tool without its function."""
-        return ToolSpec(self.name, self.description, self.input_schema, self.read_only)
+        return ToolSpec(self.name, self.description, self.input_schema, self.read_only, self.output_schema)
 
 
 class Belt:
@@ -153,7 +156,11 @@ class Belt:
 def tool(function: Callable[..., object], /) -> Tool: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, read_only: bool = False
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
+    output_schema: Mapping[str, Json] | None = None,
 ) -> Callable[[Callable[..., object]], Tool]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -162,10 +169,12 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     read_only: bool = False,
+    output_schema: Mapping[str, Json] | None = None,
 ) -> Tool | Callable[[Callable[..., object]], Tool]:
     """Make a Tool of a plain or async function: schema from its type hints, description from its docstring.
 
-    Use it as `@tool` or as `@tool(name=…, description=…, read_only=True)`. BeltError at once for `*args`, `**kwargs`,
+    Use it as `@tool` or as `@tool(name=…, description=…, read_only=True)`. What it gives is described by its return
+    hint, unless `output_schema` does. BeltError at once for `*args`, `**kwargs`,
     a parameter without a type hint, or a hint that no JSON Schema describes.
     """
 
@@ -181,6 +190,7 @@ def tool(
             input_schema=arguments.schema,
             call=call,
             read_only=read_only,
+            output_schema=output_schema if output_schema is not None else result_schema(function),
         )
 
     return make if function is None else make(function)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -83,6 +83,16 @@ class Arguments:
 def docstring(function: Callable[..., object]) -> str:
     """The function's own docstring, without its indentation; "" if it has none."""
     return inspect.cleandoc(function.__doc__ or "")
+
+
+def result_schema(function: Callable[..., object]) -> dict[str, Json] | None:
+    """The JSON Schema of what a function gives, from its return hint; None if there is none or it says nothing."""
+    try:
+        hint = get_type_hints(function, include_extras=True).get("return", Any)
+        schema = TypeAdapter(hint).json_schema(mode="serialization", schema_generator=_WithoutTitles)
+    except Exception:  # it is only shown to people, so a hint that cannot be described is as good as none
+        return None
+    return schema or None
 
 
 def plain(value: object, path: str = "result", level: int = 0) -> Json:

@@ -6,7 +6,7 @@ import fnmatch
 import os
 import re
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field, WithJsonSchema
 
@@ -42,6 +42,25 @@ def _text(most: int, description: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "maxLength": most, "description": description})
 
 
+def _record(**properties: Json) -> dict[str, Json]:
+    """The schema of an object that has just these properties."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+_STRING: Final[Json] = {"type": "string"}
+_INTEGER: Final[Json] = {"type": "integer"}
+_FLAG: Final[Json] = {"type": "boolean"}
+_KIND: Final[Json] = {"enum": ["file", "directory", "link", "other"]}
+_READ: Final = _record(
+    path=_STRING, text=_STRING, start=_INTEGER, lines=_INTEGER, total_lines=_INTEGER, truncated=_FLAG
+)
+_LISTED: Final = _record(
+    entries={"type": "array", "items": _record(path=_STRING, kind=_KIND, size=_INTEGER)}, truncated=_FLAG
+)
+_FOUND: Final = _record(
+    matches={"type": "array", "items": _record(path=_STRING, line=_INTEGER, text=_STRING)}, truncated=_FLAG
+)
+
 PathArg = Annotated[str, _text(_PATH_CHARS, "Path from the workspace's root.")]
 
 
@@ -49,7 +68,7 @@ def workspace_tools(root: str | os.PathLike[str]) -> list[Tool]:
     """`read`, `list` and `search` over `root`, all read-only. BeltError if it is not a folder."""
     workspace = Workspace(root)
 
-    @tool(name="read", read_only=True)
+    @tool(name="read", read_only=True, output_schema=_READ)
     def read(
         path: PathArg,
         start: Annotated[int, Field(ge=1, description="The first line wanted.")] = 1,
@@ -58,7 +77,7 @@ def workspace_tools(root: str | os.PathLike[str]) -> list[Tool]:
         """Read lines of a text file; `truncated` says that lines follow which are not shown."""
         return read_file(workspace, path, start, lines)
 
-    @tool(name="list", read_only=True)
+    @tool(name="list", read_only=True, output_schema=_LISTED)
     def list_entries(
         path: PathArg = ".",
         depth: Annotated[int, Field(ge=1, description="1 lists the directory itself, 2 also what is in those.")] = 1,
@@ -66,7 +85,7 @@ def workspace_tools(root: str | os.PathLike[str]) -> list[Tool]:
         """List a directory: path, kind (file, directory, link, other) and size in bytes of each entry."""
         return list_directory(workspace, path, depth)
 
-    @tool(name="search", read_only=True)
+    @tool(name="search", read_only=True, output_schema=_FOUND)
     def search(
         text: Annotated[str, _text(_TEXT_CHARS, "Found as it stands, case included.")],
         path: PathArg = ".",

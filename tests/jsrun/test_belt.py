@@ -203,8 +203,33 @@ async def test_name_description_and_read_only_can_be_given() -> None:
         """Not this."""
         return 2**70
 
-    assert something.spec == ToolSpec("look", "Looks.", something.input_schema, True)
+    assert something.spec == ToolSpec("look", "Looks.", something.input_schema, True, {"type": "integer"})
     assert await Belt([something]).call("look", {}) == ToolResult(json=2**70)
+
+
+def test_what_a_tool_gives_is_described_by_its_return_hint() -> None:
+    """A hint that says nothing, or cannot be described, is none; what the decorator is given counts more."""
+
+    @tool
+    def described(name: str) -> list[Point]:
+        return []
+
+    @tool
+    def silent(name: str):  # type: ignore[no-untyped-def]
+        return name
+
+    @tool
+    def odd(name: str) -> threading.Thread:
+        return threading.current_thread()
+
+    @tool(output_schema={"type": "null"})
+    def told(name: str) -> str:
+        return name
+
+    assert described.output_schema is not None and described.output_schema["type"] == "array"
+    assert silent.output_schema is None and odd.output_schema is None
+    assert told.output_schema == {"type": "null"}
+    assert all(item.output_schema for item in Belt.workspace("."))
 
 
 async def test_async_and_plain_functions_leave_the_loop_alone() -> None:

@@ -1,7 +1,6 @@
 """`read`, `list` and `search`: what they give, where they stop, and that nothing leads out of the workspace."""
 
 import asyncio
-import json
 import os
 import re
 import socket
@@ -14,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jsrun import workspace_tools
+from jsrun._text import quoted
 from jsrun.belt import Belt
 from jsrun.errors import BeltError, DoorFailure
 from jsrun.workspace import Workspace
@@ -54,7 +54,7 @@ async def refused(root: Path, name: str, **args: Json) -> str:
     with pytest.raises(DoorFailure) as caught:
         await call(root, name, **args)
     message = str(caught.value)
-    assert str(root.parent) not in message.replace(json.dumps(args.get("path")), "")
+    assert str(root.parent) not in message.replace(quoted(str(args.get("path"))), "")
     assert SECRET not in message
     return message
 
@@ -197,7 +197,7 @@ async def test_paths_that_lead_out_are_refused(root: Path, outside: Path, name: 
     ):  # fmt: skip
         args = arguments(name, path)
         message = await refused(root, name, **args)
-        assert message == f"{json.dumps(path)} leads outside the workspace."
+        assert message == f"{quoted(path)} leads outside the workspace."
     assert re.search("leads nowhere|not a directory", await refused(root, name, **arguments(name, "loop")))
     for impossible in ("a\0b", "\ud800"):
         assert "not a possible path" in await refused(root, name, **arguments(name, impossible))
