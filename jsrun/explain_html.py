@@ -143,7 +143,7 @@ class _Page:
             f'<details class="call {_text(row.state)}{again}" id="{_call_id(call)}"><summary>'
             f'<span class="right soft">{row.seq:d}</span><span>{_text(row.call)}</span>'
             f'<span class="ref"><bdi>{_text(shown[:_REF_CHARACTERS])}</bdi></span>'
-            f'<span class="state">{_text(row.state)}{" (made again)" if again else ""}</span>'
+            f'<span class="state">{_text(row.state)}{" (redone)" if again else ""}</span>'
             f"{_bar(call, self._timeline.span_ms)}"
             f'<span class="right wide">{time_text(call.start_ms)}</span><span class="right">{took}</span>'
             f'<span class="right wide">{tokens}</span><span class="right wide soft">{sizes}</span>'

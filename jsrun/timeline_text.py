@@ -12,17 +12,20 @@ from jsrun.endings import duration, size
 from jsrun.spend import Spend
 from jsrun.timeline import Gauge, TimedCall, Timeline
 
-# Cells of the axis: coarse enough for a terminal of 100 columns, fine enough to see which calls overlap.
+# Cells of the axis where nobody says how wide the terminal is: enough to see which calls overlap.
 BAR = 24
+_BAR_LEAST = 10
+_BAR_MOST = 60
 _GAUGE = 20
 # A ref is a name for `ai` and `tool`, but a whole question for `ask`.
 _REF = 24
 # Of a value or sentence in the overview of a run; the export and the page have it whole.
 SHOWN_CHARACTERS = 100
-_ANSWER_LEAST = 16
+_ANSWER_LEAST = 10
 _SENTENCE = 400
 
 _HEAD = ("#", "door", "ref", "state", "start", "took", "timeline", "tokens", "in", "out")
+_BAR_AT = _HEAD.index("timeline")
 _RIGHT = frozenset({"#", "start", "took", "tokens", "in", "out"})
 _KIB = 1024
 # Characters that change the order in which others are shown, so that a text reads as something it is not.
@@ -57,30 +60,41 @@ def timeline_lines(timeline: Timeline, width: int | None = None, *, ascii_only: 
 
 
 def _table(timeline: Timeline, width: int | None, ascii_only: bool) -> Iterator[str]:
-    rows = [_cells(call, timeline.span_ms, ascii_only) for call in timeline.calls]
+    rows = [_cells(call) for call in timeline.calls]
     widths = [max(cell_len(row[at]) for row in (_HEAD, *rows)) for at in range(len(_HEAD))]
-    taken = sum(widths) + 2 * len(widths)
-    room = SHOWN_CHARACTERS if width is None else max(width - taken, _ANSWER_LEAST)
+    bar, room = _shares(width, sum(widths) - widths[_BAR_AT] + 2 * len(widths))
+    widths[_BAR_AT] = bar
     yield _joined((*_HEAD, "answer"), widths)
     attempt = timeline.calls[0].row.attempt
     for call, row in zip(timeline.calls, rows, strict=True):
         if call.row.attempt != attempt:
             attempt = call.row.attempt
             yield f"-- attempt {attempt}, whose first call was at {call.row.at}"
-        yield _joined((*row, _answer(call, room)), widths)
+        drawn = _bar(call, timeline.span_ms, bar, ascii_only)
+        yield _joined((*row[:_BAR_AT], drawn, *row[_BAR_AT + 1 :], _answer(call, room)), widths)
+        if width is not None and call.row.err is not None and cell_len(_line(call.row.err)) > room:
+            yield f"{'':4}{_line(call.row.err, max(width - 4, SHOWN_CHARACTERS // 2))}"  # why it failed is worth a line
 
 
-def _cells(call: TimedCall, span_ms: float, ascii_only: bool) -> tuple[str, ...]:
+def _shares(width: int | None, taken: int) -> tuple[int, int]:
+    """How many cells the bars and the answers get of what is left of the width."""
+    if width is None:
+        return BAR, SHOWN_CHARACTERS
+    bar = min(max((width - taken) // 2, _BAR_LEAST), _BAR_MOST)
+    return bar, max(width - taken - bar, _ANSWER_LEAST)
+
+
+def _cells(call: TimedCall) -> tuple[str, ...]:
+    """The cells of a call, without its bar."""
     row = call.row
-    took = "" if call.took_ms is None else time_text(call.took_ms)
     return (
         str(row.seq),
         row.call,
         _line(row.ref, _REF),
-        row.state + (" again" if call.superseded else ""),
+        row.state + (" (redone)" if call.superseded else ""),
         time_text(call.start_ms),
-        took,
-        _bar(call, span_ms, ascii_only),
+        "" if call.took_ms is None else time_text(call.took_ms),
+        "",
         "" if call.tokens is None else f"{call.tokens:,}",
         "" if call.input_bytes is None else size_text(call.input_bytes),
         "" if call.output_bytes is None else size_text(call.output_bytes),
@@ -95,12 +109,12 @@ def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join((*parts, cells[-1])).rstrip()
 
 
-def _bar(call: TimedCall, span_ms: float, ascii_only: bool) -> str:
+def _bar(call: TimedCall, span_ms: float, cells: int, ascii_only: bool) -> str:
     """The call on the axis, at least one cell long. A call without an answer is drawn lighter: its end is not known."""
-    first = min(int(on_axis(call.start_ms, span_ms) * BAR), BAR - 1)
-    last = min(max(first + 1, round(on_axis(call.end_ms, span_ms) * BAR)), BAR)
+    first = min(int(on_axis(call.start_ms, span_ms) * cells), cells - 1)
+    last = min(max(first + 1, round(on_axis(call.end_ms, span_ms) * cells)), cells)
     full, open_ = ("#", "-") if ascii_only else ("█", "░")
-    return " " * first + (full if call.answered else open_) * (last - first) + " " * (BAR - last)
+    return " " * first + (full if call.answered else open_) * (last - first) + " " * (cells - last)
 
 
 def on_axis(ms: float, span_ms: float) -> float:

@@ -60,7 +60,8 @@ def show(run: RunArgument = "last", journal: JournalOption = DEFAULT_JOURNAL, as
     record = asyncio.run(_read(journal, run))
     if as_json:
         entries = [json.loads(line) for line in export_rows(record)]
-        print_json({"run": run_json(record.run), "entries": entries, "spend": record.spend().to_json()})
+        spend, fuel = record.spend().to_json(), journal_show.fuel_json(record)
+        print_json({"run": run_json(record.run), "entries": entries, "spend": spend, "fuel": fuel})
         return 0
     journal_show.print_timeline(record)
     return 0

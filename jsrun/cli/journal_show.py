@@ -26,6 +26,11 @@ def print_timeline(record: RunRecord) -> None:
         print(line.encode(encoding, "replace").decode(encoding))
 
 
+def fuel_json(record: RunRecord) -> dict[str, dict[str, float | None]]:
+    """What a run used of its fuel: seconds, bytes and counts; null for what was not measured or has no limit."""
+    return {gauge.name: {"used": gauge.used, "limit": gauge.limit} for gauge in timeline(record).gauges}
+
+
 def write_page(record: RunRecord, path: Path, bundle: str | None, *, force: bool) -> bool:
     """Write the page of a run; is the program on it? Refusal if the bundle cannot be used, or the file not written."""
     if path.exists() and not force:  # said before the work; the writing itself checks again

@@ -292,6 +292,17 @@ class TestCommand:
         assert command(["journal", "html", "last", "-o", "out.html", "--json"]) == 1
         assert json.loads(capsys.readouterr().out)["error"]["code"] == "exists"
 
+    def test_show_prints_the_timeline_and_the_fuel(self, capsys: pytest.CaptureFixture[str]) -> None:
+        capsys.readouterr()
+        assert command(["journal", "show"]) == 0
+        shown = capsys.readouterr().out
+        assert re.search(r"^1  log +ok .*█ .*hello$", shown, re.MULTILINE)
+        assert "1 of 500" in shown
+        assert command(["journal", "show", "--json"]) == 0
+        fuel = json.loads(capsys.readouterr().out)["fuel"]
+        assert fuel["steps"] == {"used": 1.0, "limit": 500.0}
+        assert fuel["tokens"] == {"used": 0.0, "limit": None}
+
     @pytest.mark.parametrize("path", ["no/such/folder.html", "one"])
     def test_a_place_that_cannot_be_written_is_named(self, path: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert command(["journal", "html", "last", "-o", path, "--force"]) == 1

@@ -211,6 +211,19 @@ class TestText:
         assert all(cell_len(line) <= 120 for line in table)
         assert table[1].endswith("…")
 
+    def test_an_error_that_does_not_fit_gets_its_own_line(self) -> None:
+        rows = (call(1, 0, 5.0, state="err", err="the model refused to answer"), call(2, 0, 5.0, state="err", err="no"))
+        lines = list(timeline_lines(of(ended(1000), *rows), 80))[-5:-2]
+        assert lines[1] == "    the model refused to answer"
+        assert lines[2].endswith("  no")
+
+    def test_a_wide_terminal_has_room_for_the_bars(self) -> None:
+        rows = (call(1, 0, 1000.0), call(2, 0, 1000.0, output=json.dumps("x" * 300)))
+        narrow, wide = (list(timeline_lines(of(ended(1000), *rows), width))[-3] for width in (80, 200))
+        assert 10 <= narrow.count("█") < BAR < wide.count("█")
+        assert cell_len(narrow) <= 80
+        assert cell_len(wide) == 200
+
     def test_control_characters_and_direction_marks_are_shown(self) -> None:
         text = "\n".join(timeline_lines(of(ended(1000), call(1, 0, 1.0, ref="a\x1b[2Jb\u202ec"))))
         assert "a\\u001b[2Jb\\u202ec" in text
@@ -218,7 +231,7 @@ class TestText:
     def test_a_resumed_run_says_where_the_next_attempt_begins(self) -> None:
         rows = (call(1, 0, None), call(1, 0, 1.0, attempt=2, hour=13))
         text = "\n".join(timeline_lines(of(replace(ended(10), attempt=2), *rows)))
-        assert "abandoned again" in text
+        assert "abandoned (redone)" in text
         assert f"-- attempt 2, whose first call was at {moment(0, 13)}" in text
 
     def test_short_figures(self) -> None:
