@@ -31,6 +31,8 @@ _LEAST_CHARACTERS = 500
 _LINKS = 6
 # Of a ref in the overview; a question may be long.
 _REF_CHARACTERS = 200
+# A ref up to this length is there whole in most windows.
+_NAME_CHARACTERS = 20
 # How much longer indented JSON may be than the JSON itself.
 _MOST_BLANKS = 8
 # The bars are drawn on a scale of whole numbers.
@@ -118,8 +120,8 @@ class _Page:
         if line.report:
             parts.append(self._fold("Report", line.report))
         if line.logs:
-            logs = "\n".join(f"{entry.level}: {entry.text}" for entry in line.logs)
-            parts.append(self._fold(f"Log, {len(line.logs):,} entries", logs))
+            logs = "\n".join(f"{entry.level:6} {entry.text}" for entry in line.logs)
+            parts.append(self._fold(f"Log, {len(line.logs):,} line{'' if len(line.logs) == 1 else 's'}", logs))
         if line.cut:
             parts.append(f'<p class="note">Cut when it was recorded: {_text(", ".join(line.cut))}.</p>')
         return "\n".join(parts)
@@ -143,7 +145,7 @@ class _Page:
             f'<details class="call {_text(row.state)}{again}" id="{_call_id(call)}"><summary>'
             f'<span class="right soft">{row.seq:d}</span><span>{_text(row.call)}</span>'
             f'<span class="ref"><bdi>{_text(shown[:_REF_CHARACTERS])}</bdi></span>'
-            f'<span class="state">{_text(row.state)}{" (redone)" if again else ""}</span>'
+            f'<span class="state">{_text(row.state)}</span>'
             f"{_bar(call, self._timeline.span_ms)}"
             f'<span class="right wide">{time_text(call.start_ms)}</span><span class="right">{took}</span>'
             f'<span class="right wide">{tokens}</span><span class="right wide soft">{sizes}</span>'
@@ -152,10 +154,12 @@ class _Page:
 
     def _body(self, call: TimedCall) -> Iterator[str]:
         row = call.row
+        if call.superseded:
+            yield '<p class="note">A later attempt made this call again, and that one counts.</p>'
         if not row.step:
             yield '<p class="note">Made for the run, not by the program: it used no step.</p>'
-        if len(row.ref) > 0:
-            yield f"<h3>{_REFS.get(row.call, 'Ref')}</h3>{self._pre(row.ref)}"
+        if row.call in _PROSE or len(row.ref) > _NAME_CHARACTERS:
+            yield f"<h3>{_PROSE.get(row.call, 'Ref')}</h3>{self._pre(row.ref)}"
         if row.err is not None:
             yield f'<h3 class="error">Error</h3>{self._pre(row.err)}'
         if row.note is not None:
@@ -217,13 +221,8 @@ _BY_NAME = (
     "The journal does not record positions: a line is marked if it holds a call of that door and name, "
     "and several lines may share the calls of one name."
 )
-_REFS = {
-    "ai": "Prompt or question",
-    "tool": "Tool",
-    "ask": "Question",
-    "remember": "Note to remember",
-    "recall": "Query",
-}
+# Of these doors the ref is what somebody wrote, not a name, so it is shown whole.
+_PROSE = {"ask": "Question", "remember": "Note", "recall": "Query"}
 
 
 def _text(value: str) -> str:

@@ -25,7 +25,7 @@ from jsrun.timeline import timeline
 from tests.jsrun.journal_rows import entry_row, run_row
 
 EVIL = "</script></style></pre></title>--><img src=x onerror=alert(1)>\"'`&lt;{{calls}}"
-AT = "2026-01-31T12:00:00.000Z"
+HARMLESS = "harmless, but as long as a sentence"
 
 
 class Seen(HTMLParser):
@@ -108,16 +108,16 @@ def hostile_page(text: str) -> str:
 
 class TestHostile:
     def test_markup_in_every_field_stays_text(self) -> None:
-        plain, hostile = Seen(hostile_page("harmless")), Seen(hostile_page(EVIL))
+        plain, hostile = Seen(hostile_page(HARMLESS)), Seen(hostile_page(EVIL))
         assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in plain.tags]
-        assert hostile.text.count("<img src=x onerror=alert(1)>") > 25
+        assert hostile.text.count("<img src=x onerror=alert(1)>") > 20
         for (_, attributes), (_, harmless) in zip(hostile.tags, plain.tags, strict=True):
             assert attributes.keys() == harmless.keys()
             assert not any(name.startswith("on") for name in attributes)
 
     def test_attributes_hold_no_data_but_the_state(self) -> None:
         """`class` names a state; everything else in an attribute is a number or ours."""
-        plain, hostile = Seen(hostile_page("harmless")), Seen(hostile_page(EVIL))
+        plain, hostile = Seen(hostile_page(HARMLESS)), Seen(hostile_page(EVIL))
         for (_, left), (_, right) in zip(hostile.tags, plain.tags, strict=True):
             assert {k: v for k, v in left.items() if k != "class"} == {k: v for k, v in right.items() if k != "class"}
 
