@@ -15,6 +15,7 @@ _SYNC = """\
 // The doors: ai(prompt, input) tool(name, args) ask(question) remember(note) recall(query) log(status).
 // In a plain program like this one each gives its value directly.
 
+/** @type {Run} */
 function run({ path }) {
   const { entries } = tool("list", { path });
   const files = entries.filter((entry) => entry.kind === "file").map((entry) => entry.path);
@@ -27,6 +28,7 @@ _ASYNC = """\
 // The doors: ai(prompt, input) tool(name, args) ask(question) remember(note) recall(query) log(status).
 // In an async program like this one each gives a promise, and Promise.all makes the calls at the same time.
 
+/** @type {Run} */
 async function run({ path }) {
   const { entries } = await tool("list", { path });
   const names = entries.filter((entry) => entry.kind === "file").map((entry) => entry.path);

@@ -87,7 +87,7 @@ def command(
         raise Refusal(f'--workspace: there is no directory "{workspace}".', code="not-found")
     if not journal.parent.absolute().parent.is_dir():
         raise Refusal(f'--journal: there is no directory "{journal.parent}".', code="not-found")
-    belt = _belt(workspace, tools or [])
+    belt = load_belt(workspace, tools or [])
     chosen = _env(env, model, belt, loaded)
     taker = None if generalist is None else _generalist(generalist)
     with progress(loaded.manifest.name, quiet=quiet or as_json) as watch:
@@ -266,7 +266,8 @@ _FUEL_HINTS = {
 }
 
 
-def _belt(workspace: Path, names: Iterable[str]) -> Belt:
+def load_belt(workspace: Path, names: Iterable[str]) -> Belt:
+    """The workspace's tools and those that `--tool` names. Refusal for what is no tool."""
     extra: list[Tool] = []
     for name in names:
         function = load_object(name, "--tool")
