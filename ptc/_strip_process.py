@@ -110,14 +110,21 @@ class StripProcess:
             text = process.stdout.read(int.from_bytes(size)) if len(size) == 4 else b""
         except OSError:
             text = b""
+        except BaseException:  # interrupted: what it answers now must not be taken for the answer to another program
+            self._drop(process)
+            raise
         finally:
             alarm.cancel()
         try:
             return cast("dict[str, str]", json.loads(text))
         except ValueError:
-            process.kill()
-            for stream in (process.stdin, process.stdout):
+            self._drop(process)
+            return None
+
+    def _drop(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
                 with suppress(OSError):
                     stream.close()
-            self._process = None
-            return None
+        self._process = None

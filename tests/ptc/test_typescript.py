@@ -7,12 +7,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptc import Runtime
+from ptc import Runtime, typescript
 from ptc.errors import LoadError, UsageError
 from ptc.outcome import Position
 from ptc.typescript import Form, FormChoice, Language, is_quick, prepare
@@ -372,6 +373,28 @@ def test_a_killed_helper_is_replaced() -> None:
     for pid in _children() - before:
         os.kill(int(pid), 9)
     assert strip(_large("return 2 as any")).endswith("return 2       ")
+
+
+def test_an_interrupted_question_is_not_answered_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PTC-132 after an interrupt the answer to one program is never taken for that to another."""
+    strip(_large("return 1"))
+
+    class Interrupted:
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._stream, name)
+
+        def read(self, _size: int) -> bytes:
+            raise KeyboardInterrupt
+
+    process = typescript._helper._process
+    assert process is not None
+    monkeypatch.setattr(process, "stdout", Interrupted(process.stdout))
+    with pytest.raises(KeyboardInterrupt):
+        strip(_large("return 2"))
+    assert strip(_large("return 3")).endswith("return 3")
 
 
 def test_the_helper_leaves_when_it_is_not_needed() -> None:
