@@ -177,6 +177,16 @@ async def test_a_syntax_error_has_its_place(
     assert outcome.isolation is None
 
 
+async def test_a_syntax_error_about_a_long_name_is_still_one(runtime: ptc.Runtime) -> None:
+    """PTC-051 an engine that repeats the name whole does not make the answer too large."""
+    name = "a" * 100_000
+    with pytest.raises(ptc.LoadError) as caught:
+        await runtime.load(f"let {name} = await 1;\nlet {name};")
+    failure = caught.value.failure
+    assert (failure.kind, failure.position and failure.position.line) == ("exception", 2)
+    assert len(failure.message) < 5000
+
+
 BOMBS = {
     "parentheses": "(" * 500_000 + ")" * 500_000,
     "open parentheses": "(" * 1_000_000,

@@ -106,7 +106,8 @@ const takeGlobal = (name) => {
   return taken;
 };
 // A long concatenation is a tree inside QuickJS, which its binding cannot convert; slicing makes it one piece.
-const flatten = (send) => (text) => send(stringSlice(text, 0));
+const onePiece = (text) => stringSlice(text, 0);
+const flatten = (send) => (text) => send(onePiece(text));
 const hostSend = flatten(takeGlobal("__ptc_send")); // writes one frame
 const hostExchange = flatten(takeGlobal("__ptc_exchange")); // writes one frame, gives the next one (sync form only)
 const hostExit = takeGlobal("__ptc_exit"); // ends the process with a status

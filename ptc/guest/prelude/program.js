@@ -26,6 +26,9 @@ const program = {
 
 const rejected = new MapOf(); // promise → reason, oldest first
 
+// Of what an engine or a setup says is wrong: V8 repeats names whole, however long they are.
+const PROBLEM_CHARS = 4096;
+
 function load({ data, form, name, setup, inputName, limits: given, rejections }) {
   const isAsync = form !== "sync";
   shown.name = name;
@@ -82,7 +85,7 @@ function runSetup(source, namespaces, parameters, inputName) {
     extra = ReflectApply(run, undefined, [ObjectFreeze(host)]);
   } catch (thrown) {
     if (isNoMemory(thrown)) endProcess("65");
-    return "setup failed: " + describe(thrown);
+    return "setup failed: " + cutText(describe(thrown), PROBLEM_CHARS);
   }
   if (extra === undefined || extra === null) return "";
   if (typeof extra !== "object") return "setup must return an object or nothing";
@@ -118,7 +121,7 @@ function compile(code, names, isAsync) {
     return { __proto__: null };
   } catch (thrown) {
     if (isNoMemory(thrown)) endProcess("65");
-    unplaced.message = cutText(describe(thrown), limits.maxLogChars);
+    unplaced.message = cutText(describe(thrown), PROBLEM_CHARS);
     unplaced.code = code;
     if (!isQuickJS) return { __proto__: null, problem: placeProblem(null), source };
     return { __proto__: null, problem: placeProblem(syntaxPlace(thrown)) };
@@ -297,8 +300,8 @@ function entry(run) {
 
 return {
   __proto__: null,
-  load: entry((text) => loadAnswer(load(readFrame(text)))),
-  place: entry((text) => loadAnswer({ __proto__: null, problem: placeProblem(readFrame(text)) })),
+  load: entry((text) => onePiece(loadAnswer(load(readFrame(text))))),
+  place: entry((text) => onePiece(loadAnswer({ __proto__: null, problem: placeProblem(readFrame(text)) }))),
   boot: entry((text) => {
     boot(readFrame(text));
     return "";
