@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from ptc import frames
 from ptc._launch import GoneError, StartError
 from ptc._memory import MemoryWatch
 from ptc._run import Run, RunOptions
@@ -12,7 +13,7 @@ from ptc._run_process import RunProcess
 from ptc._strategy import LoadedProgram
 from ptc.errors import ClosedError, LoadError, UsageError
 from ptc.events import Event
-from ptc.limits import Limits, check_run_limits, resolve_timeout
+from ptc.limits import CONTROL_FRAME_BYTES, Limits, check_run_limits, resolve_timeout
 from ptc.namespaces import HostFunction, Namespace
 from ptc.outcome import UNSET, EngineInfo, ExitStatus, Failure, Isolation, LogEntry, Outcome, Position, Unset
 from ptc.protocol import control
@@ -65,6 +66,11 @@ class Image:
             "inputName": input_name,
             "limits": {"memory": limits.memory, "cpu": limits.cpu, "stack": limits.stack, **_guest_limits(limits)},
         }
+        size = len(frames.encode({"type": "load", **self._message})) - frames.HEADER_BYTES
+        if size > CONTROL_FRAME_BYTES:
+            raise UsageError(
+                f"load: {size} bytes of program, setup and function names do not fit {CONTROL_FRAME_BYTES} bytes"
+            )
         self._wanted_spares = spares
         self._spares: deque[RunProcess] = deque()
         self._making: set[asyncio.Task[None]] = set()

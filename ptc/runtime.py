@@ -8,14 +8,14 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from ptc import _strategy
-from ptc._launch import engine_library
+from ptc._launch import StartError, engine_library
 from ptc._memory import MemoryWatch
 from ptc.errors import ClosedError, LoadError, UsageError
 from ptc.events import Event
 from ptc.image import Image
 from ptc.limits import Limits
 from ptc.namespaces import HostFunction, Namespace, normalize
-from ptc.outcome import UNSET, EngineInfo, LogEntry, Outcome, Unset
+from ptc.outcome import UNSET, EngineInfo, Failure, LogEntry, Outcome, Unset
 from ptc.typescript import is_quick, prepare
 
 Namespaces = Mapping[str, Mapping[str, HostFunction]] | Iterable[Namespace]
@@ -149,11 +149,14 @@ class Runtime:
         """What this machine has: engine name and version, `rejections`, `rlimits`, `seccomp`. Starts root if need be.
 
         seccomp: the `level` in force, the forbidden calls a process under the filter was seen to die of (`denied`),
-        and why there is no filter (`problem`).
+        and why there is no filter (`problem`). Raises `LoadError` if no process can be started.
         """
         self.check_usable()
-        root = await self.root()
-        return await root.describe(self.limits.start_timeout)
+        try:
+            root = await self.root()
+            return await root.describe(self.limits.start_timeout)
+        except StartError as error:
+            raise LoadError(Failure("worker-exit", str(error))) from None
 
     # --- for images ---
 

@@ -122,6 +122,26 @@ async def test_bad_options_start_no_process(engine: str, options: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "names"), [("// " + "x" * 2**24, 1), ("return 1", 90_000)], ids=["program", "function names"]
+)
+async def test_a_load_too_large_for_a_control_frame_is_misuse(engine: str, code: str, names: int) -> None:
+    """PTC-126 what does not fit a control frame is refused before a process starts."""
+    functions = {f"{number}{'x' * 200}": len for number in range(names)}
+    async with ptc.Runtime(engine=engine, limits=ptc.Limits(max_source_bytes=2**26)) as runtime:
+        with pytest.raises(ptc.UsageError, match="do not fit 16777216 bytes"):
+            await runtime.load(code, {"t": functions}, form="async")
+        assert runtime._root is None
+
+
+async def test_a_report_without_a_process_is_a_load_error(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PTC-127 errors that reach the caller are those of the tree."""
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    async with ptc.Runtime(engine=engine) as runtime:
+        with pytest.raises(ptc.LoadError, match="worker-exit"):
+            await runtime.report()
+
+
+@pytest.mark.parametrize(
     "options",
     [
         {"engine": "spidermonkey"},
@@ -260,6 +280,14 @@ async def test_sync_calls_wait_and_throw(runtime: ptc.Runtime) -> None:
     """
     outcome = await runtime.run(code, {"t": {"slow": slow}})
     assert outcome.value == [1, 2, "no", 7]
+
+
+@pytest.mark.parametrize("thrown", ["'no '.repeat(300)", "new Error('\u00e9'.repeat(100000))"])
+async def test_a_setup_that_fails_at_length_is_misuse(runtime: ptc.Runtime, thrown: str) -> None:
+    """PTC-094 a setup that fails is misuse, however much it has to say."""
+    with pytest.raises(ptc.UsageError, match=r"^setup: setup failed: ") as caught:
+        await runtime.load("return 1", setup=f"throw {thrown}")
+    assert 500 < len(str(caught.value)) < 5000
 
 
 async def test_setup_runs_once_and_on_start_every_time(runtime: ptc.Runtime) -> None:
