@@ -10,7 +10,7 @@ from ptc.guest.control import Message
 from ptc.guest.engine import Engine, EngineFault
 from ptc.guest.quickjs import QuickJS, is_supported
 
-# Exit statuses the host understands; see spec of outcomes.
+# Exit statuses the host understands; see `ptc.protocol.exits`.
 OUT_OF_MEMORY, GUEST_FAULT, BAD_FRAME = 65, 70, 71
 
 

@@ -12,7 +12,6 @@ __all__ = [
     "EXIT_GUEST_FAULT",
     "EXIT_MEASURE_FAILED",
     "EXIT_OUT_OF_MEMORY",
-    "_TAIL_BYTES",
     "Verdict",
     "classify",
 ]
