@@ -14,12 +14,13 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from jsrun._text import quoted
 from jsrun.bundle import Bundle
@@ -28,6 +29,9 @@ from jsrun.env import Env
 from jsrun.errors import InputError, JsrunError
 from jsrun.look import WorkspaceLook
 from jsrun.runner import Run, Runner
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 EnvFactory: TypeAlias = Callable[[], Env] | str
 """Makes the Env of one run: a function, or the name of one as MODULE:FUNCTION, imported where it is needed."""
@@ -332,6 +336,16 @@ class Processes(ProcessPoolExecutor):
         # or by the system if we are killed.
         self._gone, self._here = context.Pipe(duplex=False)
         super().__init__(workers, mp_context=context, initializer=_begin, initargs=(self._gone,))
+        # It would unblock the signal that `submit` blocks, if it were started there.
+        resource_tracker.ensure_running()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """As any executor's. Workers are started here; until they can ignore Ctrl-C they inherit that it is blocked."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def stop(self) -> None:
         """End all workers now."""
@@ -348,6 +362,7 @@ class Processes(ProcessPoolExecutor):
 
 def _begin(gone: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_leave_with_host, args=(gone,), name="jsrun map", daemon=True).start()
 
 

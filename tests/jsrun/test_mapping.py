@@ -191,6 +191,17 @@ class TestStopped:
         assert outputs(written()) == {n: {"twice": 2 * n} for n in range(25)}
         wait_for(lambda: processes_of(host.pid) == [])
 
+    def test_interrupted_while_workers_start_it_says_nothing_else(self) -> None:
+        """JSR-127 workers that are still importing print no traceback."""
+        write_inputs('{"n": 1}', '{"n": 2}', "nonsense", '{"n": 30}')
+        with start("--env", f"{ENVS}:gating", "--workers", "2") as host:
+            wait_for(lambda: line_count() >= 1)  # the bad line needs no worker
+            os.killpg(host.pid, signal.SIGINT)
+            out, err = host.communicate(timeout=PATIENCE_S)
+        assert (host.returncode, err) == (2, "")
+        assert "Interrupted; start again to go on." in out
+        wait_for(lambda: processes_of(host.pid) == [])
+
     def test_two_maps_do_not_write_one_file(self, capsys: pytest.CaptureFixture[str]) -> None:
         with start("--env", f"{ENVS}:gating", "--workers", "1") as host:
             wait_for(lambda: line_count() == 25)
