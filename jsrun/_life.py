@@ -143,7 +143,10 @@ class Life:
             session.stop(cancelled("the task that waited for it was cancelled"))
             await self._close(session.ending or cancelled())
             raise
-        return await self._close(end)
+        result = await self._close(end)
+        if self._past is not None and not self._past.resumes:
+            self._past.judge(result)
+        return result
 
     async def _claim(self) -> None:
         """Claim a run that is resumed: once, and to the end, also if whoever waits for it is cancelled."""
