@@ -31,7 +31,10 @@ _RLIMITS = frozenset({"as", "core", "cpu", "fsize", "nofile"})
 
 
 class Image:
-    """Made by `Runtime.load`. Use `run`, or `start` for a run one can watch and abort."""
+    """Made by `Runtime.load`. Use `run`, or `start` for a run one can watch and abort.
+
+    Making one raises `LoadError` if the program and what is declared with it do not fit one message.
+    """
 
     def __init__(
         self,
@@ -68,9 +71,8 @@ class Image:
         }
         size = len(frames.encode({"type": "load", **self._message})) - frames.HEADER_BYTES
         if size > CONTROL_FRAME_BYTES:
-            raise UsageError(
-                f"load: {size} bytes of program, setup and function names do not fit {CONTROL_FRAME_BYTES} bytes"
-            )
+            what = "the program, with its setup and its function names, is too large"
+            raise LoadError(Failure("exception", f"{what}: {size:,} bytes as JSON, of at most {CONTROL_FRAME_BYTES:,}"))
         self._wanted_spares = spares
         self._spares: deque[RunProcess] = deque()
         self._making: set[asyncio.Task[None]] = set()

@@ -124,12 +124,15 @@ async def test_bad_options_start_no_process(engine: str, options: Any) -> None:
 @pytest.mark.parametrize(
     ("code", "names"), [("// " + "x" * 2**24, 1), ("return 1", 90_000)], ids=["program", "function names"]
 )
-async def test_a_load_too_large_for_a_control_frame_is_misuse(engine: str, code: str, names: int) -> None:
-    """PTC-126 what does not fit a control frame is refused before a process starts."""
+async def test_a_load_too_large_for_a_control_frame_is_refused(engine: str, code: str, names: int) -> None:
+    """PTC-052 what does not fit a control frame is refused before a process starts."""
     functions = {f"{number}{'x' * 200}": len for number in range(names)}
     async with ptc.Runtime(engine=engine, limits=ptc.Limits(max_source_bytes=2**26)) as runtime:
-        with pytest.raises(ptc.UsageError, match="do not fit 16777216 bytes"):
+        with pytest.raises(ptc.LoadError, match="of at most 16,777,216") as caught:
             await runtime.load(code, {"t": functions}, form="async")
+        assert caught.value.failure.kind == "exception"
+        outcome = await runtime.run(code, {"t": functions}, form="async")
+        assert outcome.failure == caught.value.failure
         assert runtime._root is None
 
 
