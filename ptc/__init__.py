@@ -1,5 +1,6 @@
 """The program runtime: one JavaScript program, in a fresh process, against named host functions."""
 
+from ptc._run import Run
 from ptc.errors import CallError, ClosedError, LoadError, LocalProtocolError, PtcError, UsageError
 from ptc.events import CallFinished, CallStarted, Event, Logged, RunEnded, RunStarted
 from ptc.image import Image
@@ -41,6 +42,7 @@ __all__ = [
     "Outcome",
     "Position",
     "PtcError",
+    "Run",
     "RunEnded",
     "RunStarted",
     "Runtime",
