@@ -91,6 +91,7 @@ class StripProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={},
+            start_new_session=True,  # an interrupt from the terminal is the host's
         )
         threading.Thread(target=self._process.wait, name="ptc parser", daemon=True).start()  # leaves no zombie
         return True

@@ -366,6 +366,14 @@ def test_the_helper_serves_several_threads() -> None:
     assert [answer.splitlines()[-1].split() for answer in answers] == [["return", str(i)] for i in range(12)]
 
 
+def test_an_interrupt_from_the_terminal_is_not_for_the_helper() -> None:
+    """PTC-136 it is in no process group of its host."""
+    strip(_large("return 1"))
+    process = typescript._helper._process
+    assert process is not None
+    assert os.getpgid(process.pid) == process.pid
+
+
 def test_a_killed_helper_is_replaced() -> None:
     """PTC-136 its death is nobody's failure."""
     before = _children()
