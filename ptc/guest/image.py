@@ -9,8 +9,7 @@ from ptc.guest import harden, reaper, run, serving
 from ptc.guest.confinement import Confinement
 from ptc.guest.control import Control, Message
 from ptc.guest.engine import Engine
-from ptc.guest.run import Port, RunConfig
-from ptc.guest.serving import GUEST_FAULT
+from ptc.guest.run import GUEST_FAULT, Port, RunConfig
 
 
 def main(engine: Engine, prelude: str, control_fd: int, rlimits: list[str], confinement: Confinement) -> None:

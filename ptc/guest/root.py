@@ -9,7 +9,8 @@ from ptc.guest import harden, image, prelude, reaper
 from ptc.guest.confinement import Confinement, confine
 from ptc.guest.control import Control, Message
 from ptc.guest.engine import Engine
-from ptc.guest.serving import GUEST_FAULT, open_engine
+from ptc.guest.run import GUEST_FAULT
+from ptc.guest.serving import open_engine
 
 # How often root looks whether its host still lives. The end of the control stream tells it at once, unless a forked
 # copy of the host keeps that stream open.

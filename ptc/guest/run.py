@@ -14,6 +14,7 @@ from ptc.guest.engine import Engine, EngineFault
 from ptc.guest.seccomp import Filter
 
 _CHANNEL = 3
+# Exit statuses the host understands; see `ptc.protocol.exits`.
 OUT_OF_MEMORY, GUEST_FAULT, MEASURE_FAILED = 65, 70, 77
 
 

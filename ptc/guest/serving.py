@@ -9,9 +9,9 @@ from ptc.guest import fault, harden
 from ptc.guest.control import Message
 from ptc.guest.engine import Engine, EngineFault
 from ptc.guest.quickjs import QuickJS, is_supported
+from ptc.guest.run import GUEST_FAULT, OUT_OF_MEMORY
 
-# Exit statuses the host understands; see `ptc.protocol.exits`.
-OUT_OF_MEMORY, GUEST_FAULT, BAD_FRAME = 65, 70, 71
+BAD_FRAME = 71
 
 
 def open_engine(name: str, library: str) -> Engine:
