@@ -1,17 +1,19 @@
 """Evals: the executable cases of a bundle. A case scripts the doors and says what must come of the run."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final, Literal, TypeAlias, cast, get_args
 
 from jsrun import strictjson
+from jsrun._resuming import recorded_fuel
 from jsrun._text import compact_json, quoted
 from jsrun.bundle import Bundle
-from jsrun.canonical import MAX_LEVELS
+from jsrun.canonical import MAX_LEVELS, json_text
+from jsrun.cassette import read_cassette
 from jsrun.diagnostics import nearest
-from jsrun.errors import EvalError, InputError
-from jsrun.fuel import Fuel
-from jsrun.journal import EntryRow, MemoryJournal
+from jsrun.errors import EvalError, InputError, JournalError
+from jsrun.fuel import Fuel, merge
+from jsrun.journal import EntryRow, MemoryJournal, RunRecord
 from jsrun.memory import parse_notes
 from jsrun.result import REASONS, STATUSES, RunResult
 from jsrun.runner import Runner
@@ -54,11 +56,14 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case. `file` is where it stands; of `doors`, a script, and `cassette`, a recorded run, there is one."""
+    """One case. `file` is where it stands; of `doors`, a script, and `cassette`, a recorded run, there is one.
+
+    `cassette` is the name of a file beside it. UNSET as `input` is that of the cassette.
+    """
 
     file: str
     name: str
-    input: Json
+    input: "Json | Unset"
     expect: Expectation
     doors: tuple[Mapping[str, Json], ...] = ()
     cassette: str | None = None
@@ -78,15 +83,20 @@ class CaseReport:
 
 
 def load_cases(bundle: Bundle) -> tuple[Case, ...]:
-    """The cases of a bundle, by file name. EvalError, with file and place, for one that cannot be read."""
-    cases = sorted((name, text) for name, text in bundle.evals.items() if name.endswith(".json"))
-    return tuple(_Reader(f"evals/{name}").case(text) for name, text in cases)
+    """The cases of a bundle, by file name. EvalError, with file and place, for one that cannot be read, or whose
+    cassette cannot be."""
+    texts = sorted((name, text) for name, text in bundle.evals.items() if name.endswith(".json"))
+    cases = tuple(_Reader(f"evals/{name}").case(text) for name, text in texts)
+    for case in cases:
+        if case.cassette is not None:
+            _cassette(bundle, case, case.cassette)
+    return cases
 
 
 async def run_case(bundle: Bundle, case: Case, *, runtime: Runtime | None = None) -> CaseReport:
     """Run one case, in `runtime` if there is one. EvalError for a case that cannot be run."""
     if case.cassette is not None:
-        raise EvalError(f'{case.file}: a case with a "cassette" cannot be run yet. Script its "doors" instead.')
+        return await _play(bundle, case, _cassette(bundle, case, case.cassette), runtime)
     env = ScriptedEnv(case.doors)
     journal = MemoryJournal()
     rebound = Bundle(
@@ -102,7 +112,7 @@ async def run_case(bundle: Bundle, case: Case, *, runtime: Runtime | None = None
     async with Runner(rebound, runtime=runtime, journal=journal) as runner:
         try:
             result = await runner.run(
-                case.input,
+                None if isinstance(case.input, Unset) else case.input,
                 env,
                 fuel=case.fuel,
                 look=FakeLook(case.files, case.tools),
@@ -114,6 +124,34 @@ async def run_case(bundle: Bundle, case: Case, *, runtime: Runtime | None = None
     rows = (await journal.read(result.run_id)).entries
     problems = (*await _compare(case.expect, result, rows), *env.problems())
     return CaseReport(not problems, problems, result)
+
+
+def _cassette(bundle: Bundle, case: Case, name: str) -> RunRecord:
+    text = bundle.evals.get(name)
+    if text is None:
+        raise EvalError(f'{case.file}: there is no cassette "evals/{name}". Make it with "jsrun journal record".')
+    record = read_cassette(text, f"evals/{name}")
+    try:
+        recorded_fuel(record.run)
+    except JournalError:
+        raise EvalError(f'evals/{name}:1: "fuel" is not the fuel of a run.') from None
+    return record
+
+
+async def _play(bundle: Bundle, case: Case, record: RunRecord, runtime: Runtime | None) -> CaseReport:
+    """Replay the cassette of a case, with the case's own input and fuel over those of the recording."""
+    run = replace(record.run, fuel=json_text(merge(case.fuel, recorded_fuel(record.run)).to_json()))
+    if not isinstance(case.input, Unset):
+        run = replace(run, input=json_text(case.input))
+    async with Runner(bundle, runtime=runtime) as runner:
+        try:
+            report = await runner.replay_record(replace(record, run=run))
+        except InputError as error:
+            return CaseReport(False, (f"The input is refused: {error}",), None)
+    if report.difference is not None:
+        return CaseReport(False, (f"The run is not as recorded: {report.difference}",), report.result)
+    problems = tuple(await _compare(case.expect, report.result, record.current()))
+    return CaseReport(not problems, problems, report.result)
 
 
 async def _compare(expect: Expectation, result: RunResult, rows: Sequence[EntryRow]) -> list[str]:
@@ -172,7 +210,7 @@ class _Reader:
         case = Case(
             file=self._file,
             name=self._text(raw, "name") or self._file.removeprefix("evals/").removesuffix(".json"),
-            input=raw.get("input"),
+            input=raw.get("input", UNSET if "cassette" in raw else None),
             expect=self._expectation(self._object(raw["expect"], '"expect"', _EXPECT_KEYS)),
             doors=self._doors(raw.get("doors", [])),
             cassette=self._text(raw, "cassette"),

@@ -99,16 +99,6 @@ async def test_memory_and_fuel_of_a_case(play: Play) -> None:
     assert short.passed, short.problems
 
 
-@session
-async def test_a_cassette_is_not_supported_yet(play: Play) -> None:
-    """Section 20: said clearly."""
-    case = {key: value for key, value in GOOD.items() if key != "doors"}
-    bundle = with_case({**case, "cassette": "good.jsonl"}, play.runtime.engine)
-    (loaded,) = load_cases(bundle)
-    with pytest.raises(EvalError, match="cassette"):
-        await run_case(bundle, loaded, runtime=play.runtime)
-
-
 @pytest.mark.parametrize(
     ("case", "says"),
     [
