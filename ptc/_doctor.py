@@ -60,7 +60,8 @@ def lines(report: dict[str, Any]) -> Iterator[str]:
 def _engine_rows(name: str, engine: dict[str, Any]) -> list[tuple[str, str]]:
     if not engine["ok"]:
         return [(name, engine["problem"])]
-    limits = ", ".join(f"{limit} {'yes' if limit in engine['rlimits'] else 'no'}" for limit in _RLIMITS)
+    names = sorted({*_RLIMITS, *engine["rlimits"]})
+    limits = ", ".join(f"{limit} {'yes' if limit in engine['rlimits'] else 'no'}" for limit in names)
     problem = engine["seccomp_problem"]
     return [
         (name, f"{engine['version']} ({engine['package']})"),

@@ -149,6 +149,12 @@ def run_limits(memory: int, cpu: float, image_size: int) -> list[tuple[str, int,
     return limits
 
 
+def writable_limit(memory: int, writable: int) -> tuple[str, int, int]:
+    """A bound, in bytes, for a process whose address space tells nothing: of what it may write to. Linux only."""
+    bound = writable + 2 * memory + ADDRESS_MARGIN
+    return ("data", bound, bound)
+
+
 def apply_limits(limits: list[tuple[str, int, int]]) -> None:
     """Put the limits in force. OSError or ValueError where the platform refuses one."""
     for name, soft, hard in limits:
@@ -185,10 +191,17 @@ class AddressSpace:
 
     def size(self) -> int:
         """Bytes; 0 where the platform does not tell."""
+        return self._field(0)
+
+    def writable(self) -> int:
+        """Bytes of it that may be written to and are this process's own; 0 where the platform does not tell."""
+        return self._field(5)
+
+    def _field(self, number: int) -> int:
         if self._statm < 0:
             return 0
         try:
-            pages = int(os.pread(self._statm, 256, 0).split()[0])
+            pages = int(os.pread(self._statm, 256, 0).split()[number])
         except (OSError, ValueError, IndexError):
             return 0
         return pages * os.sysconf("SC_PAGE_SIZE")

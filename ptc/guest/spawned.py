@@ -95,8 +95,12 @@ class _Spawned:
             return False
         # What the process has used so far is not the program's.
         wanted = harden.run_limits(memory, cpu + time.process_time(), address_space.size())
+        if has_cage:
+            wanted = [limit for limit in wanted if limit[0] != "as"]
+            if writable := address_space.writable():
+                wanted.append(harden.writable_limit(memory, writable))
         address_space.close()
-        in_force = harden.supported_limits([limit for limit in wanted if not (has_cage and limit[0] == "as")])
+        in_force = harden.supported_limits(wanted)
         self._config = RunConfig(
             limits=[], filter=filters.run if filters is not None else None, cpu=cpu, program=harden.HeapSpan(0, 0)
         )

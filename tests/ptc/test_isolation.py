@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 import ptc
+from ptc._memory import resident_bytes
 from tests.ptc.processes import (
     descriptors,
     images_of,
     needs_proc,
     proc,
+    processes_of,
     root_of,
     runs_of,
     spares_ready,
@@ -290,6 +292,7 @@ _LIMIT_NAMES = {
     "as": "Max address space",
     "core": "Max core file size",
     "cpu": "Max cpu time",
+    "data": "Max data size",
     "fsize": "Max file size",
     "nofile": "Max open files",
     "nproc": "Max processes",
@@ -305,6 +308,31 @@ def limits_of(pid: int) -> dict[str, tuple[str, str]]:
         assert match is not None
         found[name] = (match[1], match[2])
     return found
+
+
+async def test_memory_of_v8_is_bounded_while_nobody_looks() -> None:
+    """PTC-061 a host function that blocks the loop does not let a program have all memory."""
+    pytest.importorskip("py_mini_racer")
+    code = """
+    t.block(1);
+    await 0;
+    const all = [];
+    for (let i = 0; i < 64; i++) all.push(new Uint8Array(2 ** 24).fill(1));
+    """
+    most = 0
+
+    def block(_argument: Any) -> None:
+        nonlocal most
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end:
+            time.sleep(0.05)
+            most = max(most, *(resident_bytes(pid) or 0 for pid in processes_of(os.getpid())))
+
+    async with ptc.Runtime(engine="v8", spares=0) as runtime:
+        outcome = await runtime.run(code, {"t": {"block": block}}, limits=ptc.Limits(memory=64 * MIB))
+    assert outcome.isolation is not None
+    assert "data" in outcome.isolation.rlimits
+    assert 64 * MIB < most < 512 * MIB
 
 
 async def test_reported_limits_are_in_force(engine: str) -> None:
