@@ -24,6 +24,8 @@ _MOST_SECONDS: Final = 2**31 - 1
 _CANCEL_GRACE_S: Final = 0.1
 # Programs of this size may be loaded; with what is put around one of the largest allowed size.
 _MOST_SOURCE: Final = 2 * MIB
+# Of one character at most.
+_BYTES: Final = 4
 
 # As good as no limit.
 _ANY_NUMBER: Final = 2**50
@@ -77,15 +79,16 @@ class Images:
             return replace(self.limits(fuel), max_calls=_ANY_NUMBER, max_pending_calls=_ANY_NUMBER)
         known = self._limits.get(fuel)
         if known is None:
+            probes = self._program.probes
             known = Limits(
                 timeout=None,
                 max_timeout=_MOST_SECONDS,
                 cpu=min(fuel.compute or _MOST_SECONDS, _MOST_SECONDS),
                 memory=fuel.memory or _ANY_NUMBER,
-                max_source_bytes=_MOST_SOURCE,
+                max_source_bytes=max(_MOST_SOURCE, _BYTES * len(self._program.body)),
                 max_output_bytes=max(4, fuel.output or _ANY_NUMBER),
                 max_message_bytes=FRAME_BYTES,
-                max_calls=fuel.steps or _ANY_NUMBER,
+                max_calls=(fuel.steps or _ANY_NUMBER) + (0 if probes is None else probes.calls),
                 max_pending_calls=self._parallel,
                 cancel_grace=_CANCEL_GRACE_S,
             )
@@ -122,10 +125,12 @@ class Images:
 
     async def _load(self, limits: Limits) -> Image:
         runtime = await self.runtime()
+        probes = self._program.probes
+        namespaces = {} if probes is None else probes.namespaces
         try:
             return await runtime.load(
                 self._program.body,
-                {NAMESPACE: dict.fromkeys((*DOORS, PULSE), _unbound)},
+                {NAMESPACE: dict.fromkeys((*DOORS, PULSE), _unbound), **namespaces},
                 form=self._program.form,
                 name=self._source,
                 setup=guest(),

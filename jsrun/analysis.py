@@ -60,11 +60,17 @@ def analyse(source: str) -> Facts:
     return facts
 
 
-def _parse(source: str) -> Facts:
+def readable(source: str) -> str:
+    """A program as the parser is given it, of the same length."""
     # Line and paragraph separators end lines for the engine in some places only, so here they are blanks.
     text = source.translate(_SEPARATORS)
     if text.startswith("#!"):  # a comment to the engine; the parser would miscount the rest of the line
         text = "//" + text[2:]
+    return text
+
+
+def _parse(source: str) -> Facts:
+    text = readable(source)
     lines = Lines(text)
     try:
         tree = parse(text, comments="jsrun:" in text)

@@ -93,8 +93,13 @@ def load_cases(bundle: Bundle) -> tuple[Case, ...]:
     return cases
 
 
-async def run_case(bundle: Bundle, case: Case, *, runtime: Runtime | None = None) -> CaseReport:
-    """Run one case, in `runtime` if there is one. EvalError for a case that cannot be run."""
+async def run_case(
+    bundle: Bundle, case: Case, *, runtime: Runtime | None = None, coverage: Coverage | None = None
+) -> CaseReport:
+    """Run one case, in `runtime` if there is one. EvalError for a case that cannot be run.
+
+    coverage: that of the bundle, to which what the case reaches is added.
+    """
     if case.cassette is not None:
         return await _play(bundle, case, _cassette(bundle, case, case.cassette), runtime)
     env = ScriptedEnv(case.doors)
@@ -109,6 +114,9 @@ async def run_case(bundle: Bundle, case: Case, *, runtime: Runtime | None = None
         memory_seed=bundle.memory_seed,
         evals=bundle.evals,
     )
+    reached: set[int] = set()
+    if coverage is not None:
+        rebound, reached = coverage.watched(rebound)
     async with Runner(rebound, runtime=runtime, journal=journal) as runner:
         try:
             result = await runner.run(
@@ -121,6 +129,9 @@ async def run_case(bundle: Bundle, case: Case, *, runtime: Runtime | None = None
             )
         except InputError as error:
             return CaseReport(False, (f"The input is refused: {error}",), None)
+        finally:
+            if coverage is not None:
+                coverage.add(reached)
     rows = (await journal.read(result.run_id)).entries
     problems = (*await _compare(case.expect, result, rows), *env.problems())
     return CaseReport(not problems, problems, result)

@@ -14,16 +14,17 @@ length. An object enough for tests: `{value: undefined, entry(f) { return typeof
 this.value; }}`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from jsrun.entries import ENTRY
 from jsrun.facts import DefaultExport, Entry, Facts
 from jsrun.positions import Lines
+from ptc.namespaces import HostFunction
 
 PARAMETER = "$jsrun"
-_CAPTURE = f"{PARAMETER}.value="
+CAPTURE = f"{PARAMETER}.value="
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,28 @@ class Insertion:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """Text to be put in place of what stands between two offsets."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """More text for a program, which tells the host what runs.
+
+    `edits` are in the order in which they follow each other, `CAPTURE` among them if the program's value is captured.
+    `namespaces` are functions of the host that the text calls, at most `calls` times in a run; steps are not booked.
+    """
+
+    edits: tuple[Edit, ...]
+    namespaces: Mapping[str, Mapping[str, HostFunction]]
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """One program, ready for `ptc`. `source` is the file's text, `entry` what is called with the input, if anything."""
 
@@ -45,23 +68,26 @@ class Program:
     entry: Entry | None
     insertions: tuple[Insertion, ...] = ()
     end: tuple[int, int] = (1, 1)
+    probes: Probes | None = None
 
     @classmethod
-    def of(cls, source: str, facts: Facts) -> "Program":
+    def of(cls, source: str, facts: Facts, probes: Probes | None = None) -> "Program":
         """The program of a source and its facts, which must not hold a problem."""
         lines = Lines(source)
-        edits = sorted(_edits(source, facts), key=lambda edit: edit.start)
+        edits = [*probes.edits, *_edits(source, facts, captures=False)] if probes else _edits(source, facts)
+        edits = sorted(edits, key=lambda edit: edit.start)
         parts: list[str] = []
         insertions: list[Insertion] = []
         at = 0
         for edit in edits:
             parts += [source[at : edit.start], edit.text]
             width = len(edit.text) - (edit.end - edit.start)
-            if width:
+            if width and edit.start < len(source):  # what stands behind the file counts as its end
                 insertions.append(Insertion(*lines.position(edit.start), width))
             at = edit.end
         parts += [source[at:], "\n", _last_line(facts.entry)]
-        return cls(source, "".join(parts), facts.form, facts.entry, tuple(insertions), lines.position(len(source)))
+        end = lines.position(len(source))
+        return cls(source, "".join(parts), facts.form, facts.entry, tuple(insertions), end, probes)
 
     def position(self, line: int, column: int) -> tuple[int, int]:
         """Where in the file a position of the body is; what was appended counts as the file's end."""
@@ -73,45 +99,38 @@ class Program:
         return line, column
 
 
-@dataclass(frozen=True, slots=True)
-class _Edit:
-    start: int
-    end: int
-    text: str
-
-
-def _edits(source: str, facts: Facts) -> Iterator[_Edit]:
+def _edits(source: str, facts: Facts, captures: bool = True) -> Iterator[Edit]:
     if source.startswith("#!"):  # a comment at the start of a file only
-        yield _Edit(0, 2, "//")
-    if facts.value is not None:
-        yield _Edit(facts.value, facts.value, _CAPTURE)
+        yield Edit(0, 2, "//")
+    if facts.value is not None and captures:
+        yield Edit(facts.value, facts.value, CAPTURE)
     if facts.default_export is not None:
         yield from _export_edits(source, facts.default_export)
 
 
-def _export_edits(source: str, export: DefaultExport) -> Iterator[_Edit]:
-    first = _Edit(export.export, export.export + len("export"), " " * len("export"))
-    second = _Edit(export.default, export.default + len("default"), " " * len("default"))
+def _export_edits(source: str, export: DefaultExport) -> Iterator[Edit]:
+    first = Edit(export.export, export.export + len("export"), " " * len("export"))
+    second = Edit(export.default, export.default + len("default"), " " * len("default"))
     if export.rewrite == "blank":
         yield from (first, second)
     elif export.rewrite == "variable":
-        yield _Edit(first.start, first.end, "var".ljust(len("export")))
-        yield _Edit(second.start, second.end, f"{ENTRY}=".ljust(len("default")))
+        yield Edit(first.start, first.end, "var".ljust(len("export")))
+        yield Edit(second.start, second.end, f"{ENTRY}=".ljust(len("default")))
     else:
         yield from _named_function(source, export, first, second)
 
 
-def _named_function(source: str, export: DefaultExport, first: _Edit, second: _Edit) -> Iterator[_Edit]:
+def _named_function(source: str, export: DefaultExport, first: Edit, second: Edit) -> Iterator[Edit]:
     """Give an anonymous function declaration the name of the entry, in the room that the two words leave."""
     end = source.index("function", export.declaration) + len("function")
     words = source[export.export : end].split()
     if words in (["export", "default", "function"], ["export", "default", "async", "function"]):
         head = " ".join([*words[2:], ENTRY])
         if not set(source[export.export : end]) & set("\n\r\u2028\u2029"):
-            yield _Edit(export.export, end, head.rjust(end - export.export))
+            yield Edit(export.export, end, head.rjust(end - export.export))
             return
     # Comments or line ends between the words: the name does not fit in, so it is put behind.
-    yield from (first, second, _Edit(end, end, f" {ENTRY}"))
+    yield from (first, second, Edit(end, end, f" {ENTRY}"))
 
 
 def _last_line(entry: Entry | None) -> str:
