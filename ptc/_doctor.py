@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any, Final
 
-from ptc._launch import StartError, engine_library
+from ptc._launch import ENGINES, StartError, engine_library
 from ptc.errors import PtcError, UsageError
 from ptc.outcome import Outcome
 from ptc.runtime import Runtime
@@ -17,9 +17,6 @@ from ptc.runtime import Runtime
 __all__ = ["examine", "lines"]
 
 _DEFAULT: Final = "quickjs"
-_ENGINES: Final = {"quickjs": "quickjs-ng", "v8": "mini-racer"}
-"""Engine → the distribution that brings it."""
-
 _RLIMITS: Final = ("as", "core", "cpu", "fsize", "nofile", "nproc")
 
 _PAUSE: Final = 0.05
@@ -28,7 +25,7 @@ _PAUSE: Final = 0.05
 
 async def examine() -> dict[str, Any]:
     """Everything the command tells, as JSON data. `ok`: the default engine works."""
-    engines = {name: await _engine(name, package) for name, package in _ENGINES.items()}
+    engines = {name: await _engine(name, package) for name, (package, _module) in ENGINES.items()}
     return {
         "ok": engines[_DEFAULT]["ok"],
         "subharness": version("subharness"),

@@ -18,7 +18,7 @@ _SECCOMP_LIBRARY = "libseccomp.so.2"
 _DIAGNOSTICS_BYTES = 8 * 1024
 
 # Engine name → the distribution that brings it and its module.
-_ENGINES = {"quickjs": ("quickjs-ng", "_quickjs"), "v8": ("mini-racer", "py_mini_racer")}
+ENGINES = {"quickjs": ("quickjs-ng", "_quickjs"), "v8": ("mini-racer", "py_mini_racer")}
 # The shared library of mini-racer lies beside its Python code.
 _V8_LIBRARIES = {"darwin": "libmini_racer.dylib", "win32": "mini_racer.dll"}
 
@@ -33,9 +33,9 @@ class GoneError(StartError):
 
 def engine_library(engine: str) -> str:
     """The path of an engine's library. UsageError if the engine is unknown or not installed."""
-    if engine not in _ENGINES:
-        raise UsageError(f'no engine is called "{engine}"; there are {", ".join(sorted(_ENGINES))}')
-    distribution, module = _ENGINES[engine]
+    if engine not in ENGINES:
+        raise UsageError(f'no engine is called "{engine}"; there are {", ".join(sorted(ENGINES))}')
+    distribution, module = ENGINES[engine]
     spec = importlib.util.find_spec(module)
     path = Path(spec.origin) if spec is not None and spec.origin is not None else None
     if path is not None and engine == "v8":

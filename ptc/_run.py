@@ -390,5 +390,5 @@ class Run:
     def _tell(self, observer: Callable[[Any], object], what: object) -> None:
         try:
             self._context.copy().run(observer, what)
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             _log.exception("an observer of a run raised")

@@ -22,7 +22,7 @@ from ptc.errors import UsageError
 from ptc.limits import Limits, resolve_timeout
 from ptc.outcome import UNSET, LogEntry, Outcome, Unset
 from ptc.runtime import Runtime
-from ptc.typescript import Language
+from ptc.typescript import FormChoice, Language
 
 __all__ = ["app", "call", "main"]
 
@@ -199,14 +199,17 @@ def _need(engine: str) -> None:
 
 async def _outcome(code: str, file: str, tools: object, deadline: float | Unset | None, engine: str) -> Outcome:
     language: Language = "typescript" if file.endswith(".ts") else "javascript"
+    form: FormChoice = "async" if engine == _Engine.v8.value else "auto"  # V8 has no other form
     async with Runtime(engine=engine, spares=0) as runtime:
         if tools is None:
-            return await runtime.run(code, language=language, name=file, timeout=deadline, on_log=_print_entry)
+            return await runtime.run(
+                code, language=language, form=form, name=file, timeout=deadline, on_log=_print_entry
+            )
         from ptc.tools import reference
 
         async with reference.namespaces(tools) as namespaces:
             return await runtime.run(
-                code, namespaces, language=language, name=file, timeout=deadline, on_log=_print_entry
+                code, namespaces, language=language, form=form, name=file, timeout=deadline, on_log=_print_entry
             )
 
 
