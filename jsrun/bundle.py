@@ -1,5 +1,6 @@
 """Bundle: one program and what it needs, checked as a whole."""
 
+import copy
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -112,6 +113,19 @@ class Bundle:
     def form(self) -> Literal["sync", "async"]:
         """Whether doors give promises in this program."""
         return self.prepared.form
+
+    def with_memory(self, memory: Memory | None) -> Self:
+        """The same bundle with other notes; None: those of the Env."""
+        return self._with("memory", memory)
+
+    def with_prepared(self, prepared: Program) -> Self:
+        """The same bundle with its program prepared in another way."""
+        return self._with("prepared", prepared)
+
+    def _with(self, name: str, value: object) -> Self:
+        other = copy.copy(self)
+        object.__setattr__(other, name, value)
+        return other
 
     def _fill(
         self,

@@ -5,9 +5,9 @@ that a run that throws or is stopped has told everything up to there. Everything
 reached a line, not how often they did.
 """
 
-import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -162,7 +162,7 @@ class CoverageReport:
 
 
 class Coverage:
-    """Collects what runs of one bundle's program reach. EvalError never; a program that loads can be watched."""
+    """Collects what cases reach of one bundle's program."""
 
     def __init__(self, bundle: Bundle) -> None:
         facts = analyse(bundle.program)
@@ -172,11 +172,9 @@ class Coverage:
         self._reached: Counter[int] = Counter()
         self._cases = 0
 
-    def watched(self, bundle: Bundle) -> tuple[Bundle, set[int]]:
-        """The same bundle (its program must be that of ours), and the set that fills up when it runs.
-
-        Give the set to `add` when the runs that belong together are over.
-        """
+    @contextmanager
+    def case(self, bundle: Bundle) -> Iterator[Bundle]:
+        """The same bundle (its program must be that of ours), watched: what is run of it in the block is one case."""
         reached: set[int] = set()
         counters = self._plan.counters
 
@@ -186,14 +184,11 @@ class Coverage:
                 reached.add(int(number))
 
         probes = Probes(self._plan.edits, {self._plan.namespace: {TELL: tell}}, counters)
-        watched = copy.copy(bundle)
-        object.__setattr__(watched, "prepared", Program.of(bundle.program, self._facts, probes))
-        return watched, reached
-
-    def add(self, reached: Iterable[int]) -> None:
-        """Count what one case has reached."""
-        self._cases += 1
-        self._reached.update(set(reached))
+        try:
+            yield bundle.with_prepared(Program.of(bundle.program, self._facts, probes))
+        finally:
+            self._cases += 1
+            self._reached.update(reached)
 
     def report(self) -> CoverageReport:
         """What the cases so far have reached."""

@@ -1,6 +1,7 @@
 """Evals: the executable cases of a bundle. A case scripts the doors and says what must come of the run."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, Literal, TypeAlias, cast, get_args
 
@@ -10,6 +11,7 @@ from jsrun._text import compact_json, quoted
 from jsrun.bundle import Bundle
 from jsrun.canonical import MAX_LEVELS, json_text
 from jsrun.cassette import read_cassette
+from jsrun.coverage import Coverage
 from jsrun.diagnostics import nearest
 from jsrun.errors import EvalError, InputError, JournalError
 from jsrun.fuel import Fuel, merge
@@ -100,24 +102,18 @@ async def run_case(
 
     coverage: that of the bundle, to which what the case reaches is added.
     """
-    if case.cassette is not None:
-        return await _play(bundle, case, _cassette(bundle, case, case.cassette), runtime)
+    with nullcontext(bundle) if coverage is None else coverage.case(bundle) as watched:
+        if case.cassette is not None:
+            return await _play(watched, case, _cassette(bundle, case, case.cassette), runtime)
+        return await _play_script(watched, case, runtime)
+
+
+async def _play_script(bundle: Bundle, case: Case, runtime: Runtime | None) -> CaseReport:
+    """Run a case against its script of the doors."""
     env = ScriptedEnv(case.doors)
     journal = MemoryJournal()
-    rebound = Bundle(
-        bundle.manifest,
-        bundle.program,
-        bundle.source,
-        bundle.prompts,
-        memory=None if case.memory is None else FakeMemory(parse_notes(case.memory)),
-        fuel=bundle.fuel,
-        memory_seed=bundle.memory_seed,
-        evals=bundle.evals,
-    )
-    reached: set[int] = set()
-    if coverage is not None:
-        rebound, reached = coverage.watched(rebound)
-    async with Runner(rebound, runtime=runtime, journal=journal) as runner:
+    memory = None if case.memory is None else FakeMemory(parse_notes(case.memory))
+    async with Runner(bundle.with_memory(memory), runtime=runtime, journal=journal) as runner:
         try:
             result = await runner.run(
                 None if isinstance(case.input, Unset) else case.input,
@@ -129,9 +125,6 @@ async def run_case(
             )
         except InputError as error:
             return CaseReport(False, (f"The input is refused: {error}",), None)
-        finally:
-            if coverage is not None:
-                coverage.add(reached)
     rows = (await journal.read(result.run_id)).entries
     problems = (*await _compare(case.expect, result, rows), *env.problems())
     return CaseReport(not problems, problems, result)
