@@ -1,4 +1,4 @@
-"""`jsrun journal list | show | html | export`: reading the journal of past runs."""
+"""`jsrun journal list | show | html | export`: reading the journal of past runs. See also `record`."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ def list_runs(
 @app.command("show")
 def show(run: RunArgument = "last", journal: JournalOption = DEFAULT_JOURNAL, as_json: JsonOption = False) -> int:
     """Show one run: how it ended, what it used, and every door call on a time axis."""
-    record = asyncio.run(_read(journal, run))
+    record = asyncio.run(read_run(journal, run))
     if as_json:
         entries = [json.loads(line) for line in export_rows(record)]
         spend, fuel = record.spend().to_json(), journal_show.fuel_json(record)
@@ -79,7 +79,7 @@ def html(
     as_json: JsonOption = False,
 ) -> int:
     """Explain a run on one HTML page."""
-    record = asyncio.run(_read(journal, run))
+    record = asyncio.run(read_run(journal, run))
     shown = journal_show.write_page(record, output, bundle, force=force)
     if as_json:
         print_json({"run_id": record.run.run_id, "path": str(output), "program": shown})
@@ -96,7 +96,7 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of JSON Lines.")] = False,
 ) -> int:
     """Export a run's door calls as JSON Lines."""
-    record = asyncio.run(_read(journal, run))
+    record = asyncio.run(read_run(journal, run))
     lines = list(export_rows(record))
     if as_json:
         text = json.dumps([json.loads(line) for line in lines], indent=2) + "\n"
@@ -137,7 +137,7 @@ def run_json(row: RunRow) -> dict[str, object]:
 
 
 async def _runs(path: Path) -> list[RunRow]:
-    _check_there(path)
+    require_journal(path)
     try:
         async with SqliteJournal(path) as journal:
             return list(await journal.runs())
@@ -145,7 +145,8 @@ async def _runs(path: Path) -> list[RunRow]:
         raise Refusal.of(error) from None
 
 
-async def _read(path: Path, wanted: str) -> RunRecord:
+async def read_run(path: Path, wanted: str) -> RunRecord:
+    """The run of an id, of the beginning of one, or "last". Refusal, with the nearest id, if there is none."""
     rows = await _runs(path)
     run_id = _choose(rows, wanted, path)
     try:
@@ -175,7 +176,8 @@ def _choose(rows: list[RunRow], wanted: str, path: Path) -> str:
     raise Refusal(f'There is no run "{wanted}" in {path}. {hint}', code="not-found")
 
 
-def _check_there(path: Path) -> None:
+def require_journal(path: Path) -> None:
+    """Refusal if there is no journal."""
     if not path.exists():
         raise Refusal(
             f'There is no journal "{path}". A first "jsrun run" makes it; --journal names another.', code="not-found"

@@ -5,10 +5,10 @@ import contextlib
 import importlib
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -22,13 +22,14 @@ from jsrun.cli.progress import Progress, Quiet, progress
 from jsrun.endings import cancelled
 from jsrun.env import Env
 from jsrun.errors import BeltError, JsrunError, StoreError
+from jsrun.events import Observer
 from jsrun.fuel import Fuel, resolve
 from jsrun.local_env import LocalEnv
 from jsrun.long_way import Generalist, copy_input, take_long_way
 from jsrun.look import WorkspaceLook
 from jsrun.registry import note_result, stamped
 from jsrun.result import RunResult
-from jsrun.runner import Runner
+from jsrun.runner import Run, Runner
 from jsrun.sqlite_journal import SqliteJournal
 from jsrun.store import PROJECT, Store
 from jsrun.units import parse_duration, parse_size, parse_whole
@@ -40,6 +41,34 @@ _EXIT_CODES = {"finished": 0, "incomplete": 2, "fell_back": 3}
 _DOOR_METHODS = ("ai", "tool", "ask", "remember", "recall", "log")
 
 
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", metavar="MODEL", help='"PROVIDER:NAME", or offline "script:FILE" or "echo:".'),
+]
+ToolsOption = Annotated[
+    list[str] | None,
+    typer.Option("--tool", metavar="MODULE:FUNCTION", help="A Python function as a tool; may be repeated."),
+]
+WorkspaceOption = Annotated[
+    Path, typer.Option("--workspace", metavar="DIR", help="What the tools read, list and search may see.")
+]
+EnvOption = Annotated[
+    str | None, typer.Option("--env", metavar="MODULE:FACTORY", help="Your own Env instead of the local one.")
+]
+GeneralistOption = Annotated[
+    str | None,
+    typer.Option("--generalist", metavar="MODULE:FACTORY", help="What takes the long way if the run falls back."),
+]
+FuelOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fuel", metavar="KEY=VALUE", help="A limit, such as steps=50, tokens=9000, wall=30s; may be repeated."
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the whole result as one JSON document.")]
+
+
 def command(
     bundle: Annotated[
         str, typer.Argument(metavar="NAME|PATH", help="A name out of the stores, or the bundle's directory.")
@@ -47,72 +76,83 @@ def command(
     input: Annotated[
         str, typer.Option("--input", metavar="JSON|@FILE|-", help='The input: JSON, "@FILE", or "-" for stdin.')
     ] = "{}",
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="MODEL", help='"PROVIDER:NAME", or offline "script:FILE" or "echo:".'),
-    ] = None,
-    tools: Annotated[
-        list[str] | None,
-        typer.Option("--tool", metavar="MODULE:FUNCTION", help="A Python function as a tool; may be repeated."),
-    ] = None,
-    workspace: Annotated[
-        Path, typer.Option("--workspace", metavar="DIR", help="What the tools read, list and search may see.")
-    ] = Path(),
-    env: Annotated[
-        str | None, typer.Option("--env", metavar="MODULE:FACTORY", help="Your own Env instead of the local one.")
-    ] = None,
-    generalist: Annotated[
-        str | None,
-        typer.Option("--generalist", metavar="MODULE:FACTORY", help="What takes the long way if the run falls back."),
-    ] = None,
+    model: ModelOption = None,
+    tools: ToolsOption = None,
+    workspace: WorkspaceOption = Path(),
+    env: EnvOption = None,
+    generalist: GeneralistOption = None,
     journal: Annotated[
         Path, typer.Option("--journal", metavar="FILE", help="Where the run is recorded.")
     ] = DEFAULT_JOURNAL,
-    fuel: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fuel",
-            metavar="KEY=VALUE",
-            help="A limit, such as steps=50, tokens=9000, wall=30s; may be repeated.",
-        ),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as one JSON document.")] = False,
+    fuel: FuelOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
 ) -> int:
     """Run a bundle once. Exit 0 finished, 1 could not happen, 2 incomplete, 3 fell back and no long way was taken."""
     loaded, place = load_bundle(bundle)
     value = read_input(input)
     limits = read_fuel(fuel or [])
-    if not workspace.is_dir():
-        raise Refusal(f'--workspace: there is no directory "{workspace}".', code="not-found")
     if not journal.parent.absolute().parent.is_dir():
         raise Refusal(f'--journal: there is no directory "{journal.parent}".', code="not-found")
-    belt = load_belt(workspace, tools or [])
-    chosen = _env(env, model, belt, loaded)
-    taker = None if generalist is None else _generalist(generalist)
-    with progress(loaded.manifest.name, quiet=quiet or as_json) as watch:
-        work = _Work(loaded, place, value, chosen, limits, WorkspaceLook(workspace, belt), journal, taker, watch)
-        try:
-            result = asyncio.run(_run(work))
-        except JsrunError as error:
-            raise Refusal.of(error) from None
-    _note(work, result)
-    return show(result, as_json=as_json)
+    host = make_host(loaded, model=model, tools=tools, workspace=workspace, env=env, generalist=generalist)
+    work = Work(loaded, place, value, host, limits, journal)
+
+    async def begin(runner: Runner, journal: SqliteJournal, watch: Observer) -> Run:
+        return runner.start(value, host.env, fuel=limits, look=host.look, journal=journal, on_event=watch)
+
+    return carry_out(work, begin, quiet=quiet, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """What one command is about, all options read."""
+class Host:
+    """The host's side of a run, made of the options."""
+
+    env: Env
+    look: WorkspaceLook
+    generalist: Generalist | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one command is about. `input` and `fuel` are what the long way would get."""
 
     bundle: Bundle
     place: Place
     input: object
-    env: Env
+    host: Host
     fuel: Fuel
-    look: WorkspaceLook
     journal: Path
-    generalist: Generalist | None
-    watch: Progress | Quiet
+
+
+Begin: TypeAlias = Callable[[Runner, SqliteJournal, Observer], Awaitable[Run]]
+
+
+def make_host(
+    bundle: Bundle,
+    *,
+    model: str | None,
+    tools: list[str] | None,
+    workspace: Path,
+    env: str | None,
+    generalist: str | None,
+) -> Host:
+    """What the options say of the host. Refusal if one of them names what is not there."""
+    if not workspace.is_dir():
+        raise Refusal(f'--workspace: there is no directory "{workspace}".', code="not-found")
+    belt = load_belt(workspace, tools or [])
+    chosen = _env(env, model, belt, bundle)
+    return Host(chosen, WorkspaceLook(workspace, belt), None if generalist is None else _generalist(generalist))
+
+
+def carry_out(work: Work, begin: Begin, *, quiet: bool, as_json: bool) -> int:
+    """Begin a run, show its progress, wait for its end, print it, and return the exit code."""
+    with progress(work.bundle.manifest.name, quiet=quiet or as_json) as watch:
+        try:
+            result = asyncio.run(_run(work, begin, watch))
+        except JsrunError as error:
+            raise Refusal.of(error) from None
+    _note(work, result)
+    return show(result, as_json=as_json)
 
 
 def show(result: RunResult, *, as_json: bool) -> int:
@@ -131,30 +171,30 @@ def show(result: RunResult, *, as_json: bool) -> int:
     return _EXIT_CODES[result.status]
 
 
-async def _run(work: _Work) -> RunResult:
+async def _run(work: Work, begin: Begin, watch: Progress | Quiet) -> RunResult:
     given = copy_input(work.input)
     async with Runner(work.bundle) as runner:
         await runner.compile()
         # Only now, when nothing stands in the way of the run: a refused bundle leaves no file behind.
         async with SqliteJournal(work.journal) as journal:
-            run = runner.start(
-                work.input, work.env, fuel=work.fuel, look=work.look, journal=journal, on_event=work.watch
-            )
+            run = await begin(runner, journal, watch)
             with _interrupt_cancels(run.cancel):
                 result = await run.result()
-    if result.status != "fell_back" or work.generalist is None:
+    if result.status != "fell_back" or work.host.generalist is None:
         return result
-    return await _take_long_way(work, work.generalist, given, result)
+    return await _take_long_way(work, work.host.generalist, given, result, watch)
 
 
-async def _take_long_way(work: _Work, generalist: Generalist, given: Json, fast: RunResult) -> RunResult:
+async def _take_long_way(
+    work: Work, generalist: Generalist, given: Json, fast: RunResult, watch: Progress | Quiet
+) -> RunResult:
     manifest = stamped(work.bundle.manifest, work.place.layer)
     fuel = resolve(work.fuel, work.bundle.fuel, manifest.fuel, manifest.deadline)
     task = asyncio.ensure_future(
-        take_long_way(work.bundle, manifest, given, work.env, generalist, fast, fuel),
+        take_long_way(work.bundle, manifest, given, work.host.env, generalist, fast, fuel),
     )
     with _interrupt_cancels(task.cancel):
-        work.watch.say("taking the long way")
+        watch.say("taking the long way")
         try:
             return await task
         except asyncio.CancelledError:
@@ -162,7 +202,7 @@ async def _take_long_way(work: _Work, generalist: Generalist, given: Json, fast:
             return replace(fast, status="incomplete", reason="cancelled", incomplete=sentence, path="long")
 
 
-def _note(work: _Work, result: RunResult) -> None:
+def _note(work: Work, result: RunResult) -> None:
     """Note the run in the store that its bundle is from. The run stays what it is if that cannot be done."""
     if work.place.store is not None:
         try:
