@@ -51,7 +51,7 @@ def main() -> None:
     package = types.ModuleType("ptc")
     package.__path__ = [str(Path(__file__).resolve().parents[3] / "ptc")]
     sys.modules["ptc"] = package
-    from ptc.guest import quickjs, root, run, seccomp
+    from ptc.guest import quickjs, root, run, seccomp, spawned
 
     calls = _calls()
     send, call = run.Port.send, quickjs.QuickJS.call
@@ -73,8 +73,13 @@ def main() -> None:
 
     run.Port.send = send_or_do  # type: ignore[method-assign]
     quickjs.QuickJS.call = call_or_do  # type: ignore[method-assign]
-    engine, library, libseccomp, control, host = sys.argv[-5:]
-    root.main(engine, library, libseccomp, int(control), int(host))
+    role, engine, library, libseccomp, *numbers = sys.argv[1:]
+    if role == "spawned":
+        control, channel, host = map(int, numbers)
+        spawned.main(engine, library, libseccomp, control, channel, host)
+    else:
+        control, host = map(int, numbers)
+        root.main(engine, library, libseccomp, control, host)
 
 
 if __name__ == "__main__":
