@@ -28,6 +28,7 @@ from jsrun.spend import Spend
 
 if TYPE_CHECKING:  # the journal raises errors of this module
     from jsrun.journal import EntryRow
+    from jsrun.replay import Difference
 
 __all__ = [
     "AlreadyExists",
@@ -114,9 +115,9 @@ class InFlightError(ResumeError):
 
 
 class DivergenceError(ResumeError):
-    """The program made another call than the recorded one, before anything live happened."""
+    """The program made another call than the recorded one; nothing live has happened."""
 
-    def __init__(self, difference: object) -> None:
+    def __init__(self, difference: "Difference") -> None:
         super().__init__(difference)
         self.difference = difference
 

@@ -156,7 +156,11 @@ async def test_a_program_that_does_not_wait_is_the_same_again(play: Play) -> Non
     )
 
 
-WORKER = st.lists(st.sampled_from(["wait", "fail", "ai", "log", "blank", "race", "unlisted"]), min_size=1, max_size=5)
+WORKER = st.lists(
+    st.sampled_from(["wait", "fail", "ai", "fits", "misfits", "log", "blank", "race", "unlisted"]),
+    min_size=1,
+    max_size=5,
+)
 
 
 @session
@@ -171,6 +175,8 @@ async def test_any_interleaving_is_the_same_again(play: Play, workers: list[list
       wait: () => tool("wait", { ms: 1 }),
       fail: () => tool("fail", {}).catch(() => 0),
       ai: () => ai("sum", order.length),
+      fits: () => ai("sum", order.length, { schema: { type: "number", minimum: -1 - order.length } }),
+      misfits: () => ai("sum", 1, { schema: { type: ["x" + order.length] } }).catch((error) => error.message),
       log: () => log("at " + order.length),
       blank: () => log(""),
       race: () => Promise.race([tool("wait", { ms: 2, n: order.length }), tool("other", { n: order.length })]),
