@@ -14,6 +14,7 @@ from jsrun.cassette import read_cassette
 from jsrun.coverage import Coverage
 from jsrun.diagnostics import nearest
 from jsrun.errors import EvalError, InputError, JournalError
+from jsrun.eval_differences import call_difference, differences
 from jsrun.fuel import Fuel, merge
 from jsrun.journal import EntryRow, MemoryJournal, RunRecord
 from jsrun.memory import parse_notes
@@ -77,7 +78,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class CaseReport:
-    """How a case went: it passed if there are no `problems`. `result` is None if the run could not happen."""
+    """How a case went: it passed if there are no `problems`. `result` is None if the run could not happen.
+
+    A problem is a sentence; lines below it, if there are any, say where the difference is.
+    """
 
     passed: bool
     problems: tuple[str, ...]
@@ -172,7 +176,10 @@ async def _compare(expect: Expectation, result: RunResult, rows: Sequence[EntryR
     elif isinstance(expect.calls, tuple):
         calls = [f"{row.call} {row.ref}".rstrip() for row in rows if row.step]
         if calls != list(expect.calls):
-            problems.append(f"The calls should be {_shown(list(expect.calls))}, they were {_shown(calls)}.")
+            difference = call_difference(expect.calls, calls)
+            problems.append(
+                f"The calls should be {_shown(list(expect.calls))}, they were {_shown(calls)}.\n{difference}"
+            )
     if expect.form is not None and not isinstance(expect.output, Unset):
         problems += await _compare_output(expect.form, expect.output, result.output)
     return problems
@@ -187,7 +194,8 @@ async def _compare_output(form: OutputForm, wanted: Json, output: Json) -> list[
     if contained(wanted, output) and (form == "subset" or contained(output, wanted)):
         return []
     word = "be" if form == "exact" else "contain"
-    return [f"The output should {word} {_shown(wanted)}, it is {_shown(output)}."]
+    details = differences(wanted, output, exact=form == "exact")
+    return ["\n".join([f"The output should {word} {_shown(wanted)}, it is {_shown(output)}.", *details])]
 
 
 def _shown(value: object) -> str:

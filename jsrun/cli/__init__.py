@@ -1,4 +1,4 @@
-"""The command line: `jsrun new | check | run | replay | resume | types | map | journal | store | doctor`.
+"""The command line: `jsrun new | check | run | replay | resume | test | types | map | journal | store | doctor`.
 
 Output goes to stdout, progress and problems to stderr.
 Exit codes: 0 it went well (of `run`: finished), 1 it could not be done (bad bundle, input or usage; nothing ran),
@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from jsrun.cli import check, doctor, journal, mapping, new, record, replay, run, store, types
+from jsrun.cli import check, doctor, journal, mapping, new, record, replay, run, store, test, types
 from jsrun.cli.output import Refusal, print_json, print_problem
 
 __all__ = ["app", "main"]
@@ -33,6 +33,7 @@ app.command("check")(check.command)
 app.command("run")(run.command)
 app.command("replay")(replay.replay)
 app.command("resume")(replay.resume)
+app.command("test")(test.command)
 app.command("types")(types.command)
 app.command("map")(mapping.command)
 journal.app.command("record")(record.record)
