@@ -103,7 +103,8 @@ def _ids(numbers: set[int]) -> str:
 def main() -> int:
     """Run, write, and return pytest's exit code."""
     recorder = Recorder()
-    code = pytest.main(["-q", str(ROOT / "tests" / "ptc")], plugins=[recorder])
+    tests = [ROOT / "tests" / name for name in ("ptc", "test_cases.py", "test_bench.py", "test_readme.py")]
+    code = pytest.main(["-q", *map(str, tests)], plugins=[recorder])
     write(table(recorder))
     return int(code)
 

@@ -35,8 +35,8 @@ VARIANTS = {
 FIRST = "quickjs"
 # The start of a process costs 50 ms and more, so not every test is worth a second and a third time.
 REPEATED: dict[str, frozenset[str]] = {
-    "quickjs-spawned": frozenset(),
-    "v8": frozenset(),
+    "quickjs-spawned": frozenset({"test_cases", "ptc.test_events"}),
+    "v8": frozenset({"test_cases", "ptc.test_events"}),
 }
 
 

@@ -74,6 +74,7 @@ def _parameter(case: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("case", [_parameter(case) for case in CASES])
 async def test_case(case: dict[str, Any], runtime: ptc.Runtime) -> None:
+    """PTC-071 every engine, and QuickJS in spawned processes, does what the case says."""
     expect = case["expect"]
     assert set(expect) <= FIELDS, "an expectation this test does not know"
     manifest: dict[str, Any] = {
