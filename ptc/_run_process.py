@@ -78,6 +78,8 @@ class RunProcess(asyncio.Protocol):
         """False while the channel is full."""
         self.ended = False
         """The process is gone."""
+        self.peak = 0
+        """The most bytes the process was seen to have grown by."""
         self.is_connected = False
         """The channel is being read."""
         self.ready: asyncio.Future[bool] = image.loop.create_future()
@@ -170,8 +172,10 @@ class RunProcess(asyncio.Protocol):
             self._after(_AFTER_DONE_S, self.kill)
 
     def grown(self, resident: int) -> int:
-        """By how many bytes a process of this resident size has grown since it was ready."""
-        return max(0, resident - self.image.baseline)
+        """By how many bytes the process, of this resident size now, has grown since it was ready."""
+        grown = max(0, resident - self.image.baseline)
+        self.peak = max(self.peak, grown)
+        return grown
 
     # --- what the event loop tells ---
 

@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,8 +22,6 @@ from ptc.protocol import control
 _POLL_S = 0.01
 # A loaded process nobody uses is given back after this long.
 _IDLE_S = 60.0
-# The unit of a process's peak size as the system tells it.
-_PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 # The program of the process that only tells what this machine has.
 _NOTHING: dict[str, object] = {
     "data": {"code": "", "namespaces": [], "maxOutputBytes": 4},
@@ -140,7 +137,7 @@ class SpawnedImage:
 
     def kill(self) -> None:
         """End every process."""
-        self._end()
+        self._end(None)
         for process in list(self._processes):
             process.kill()
 
@@ -155,26 +152,24 @@ class SpawnedImage:
         if not self.loaded.done():
             self.loaded.set_result(answer)
             if isinstance(answer, control.Refused):
-                self._end()
+                self._end(None)
 
     def ended(self, process: "SpawnedProcess", status: ExitStatus | None) -> None:
         """A process is gone and reaped."""
         self._processes.discard(process)
         if process is self._first:
             self._first = None
-        if not self.loaded.done():
-            self._end()
-        if self.dead and not self._processes and not self.gone.done():
-            self.gone.set_result(status)
-            self.spawner.forget(self)
+        if self.dead or not self.loaded.done():
+            self._end(status)
 
-    def _end(self) -> None:
+    def _end(self, status: ExitStatus | None) -> None:
+        """No more runs. With the last process the image is gone; its status stands for all."""
         self.dead = True
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
         if not self._processes and not self.gone.done():
-            self.gone.set_result(None)
+            self.gone.set_result(status)
             self.spawner.forget(self)
 
     def _spawn(self) -> "SpawnedProcess":
@@ -293,7 +288,8 @@ class SpawnedProcess:
             code = self._process.returncode
             status = ExitStatus(code, None) if code >= 0 else ExitStatus(None, -code)
             cpu = max(0.0, usage.ru_utime + usage.ru_stime - self._cpu_before)
-            grown = max(0, usage.ru_maxrss * _PEAK_UNIT - self.baseline) if self.baseline else 0
+            # Not the peak the system tells of: that counts from before the process became ours, as a copy of this one.
+            grown = self.run.peak
         if self._pidfd >= 0:
             self.loop.remove_reader(self._pidfd)
             os.close(self._pidfd)

@@ -14,6 +14,7 @@ import pytest
 
 import ptc
 from ptc._processes import RootProcess
+from ptc._spawned import Spawner
 from tests.conftest import our_processes
 
 
@@ -58,17 +59,9 @@ def images_of(runtime: ptc.Runtime) -> list[int]:
 
 def runs_of(runtime: ptc.Runtime) -> list[int]:
     """The run processes of all images of a runtime, waiting ones included."""
-    if runtime.process == "spawn":
-        return sorted(pid for pid in processes_of(os.getpid()) if b"spawned" in command(pid))
+    if isinstance(spawner := runtime._root, Spawner):
+        return [process.pid for image in spawner._images for process in image._processes if process.run.is_connected]
     return [run for image in images_of(runtime) for run in children(image)]
-
-
-def command(pid: int) -> list[bytes]:
-    """The arguments a process was started with; empty if it is gone."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return []
 
 
 def is_gone(pid: int) -> bool:
