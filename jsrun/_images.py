@@ -6,6 +6,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
+from jsrun._refused_place import refused_place
+from jsrun.analysis import analyse
 from jsrun.diagnostics import Diagnostic
 from jsrun.doors import DOORS, NAMESPACE, PULSE
 from jsrun.errors import BundleError, JsrunError
@@ -138,9 +140,9 @@ class Images:
                 limits=limits,
             )
         except LoadError as error:
-            raise self._refused(error.failure) from None
+            raise await self._refused(error.failure, runtime) from None
 
-    def _refused(self, failure: Failure) -> JsrunError:
+    async def _refused(self, failure: Failure, runtime: Runtime) -> JsrunError:
         """What it means that the engine did not take the program."""
         if failure.kind == "sandbox-unavailable":
             return JsrunError(f"Programs cannot be run safely here: {failure.message}.")
@@ -151,7 +153,13 @@ class Images:
             )  # fmt: skip
             return BundleError([diagnostic])
         at = failure.position
-        line, column = self._program.position(at.line, at.column) if at is not None else (None, None)
+        place: tuple[int, int] | None
+        if at is not None:
+            place = self._program.position(at.line, at.column)
+        else:
+            source = self._program.source
+            place = await refused_place(failure.message, source, analyse(source).regexes, runtime)
+        line, column = place or (None, None)
         message = f"The engine refuses the program: {failure.message}."
         return BundleError([Diagnostic("syntax", "error", self._source, line, column, message, "Correct the syntax.")])
 

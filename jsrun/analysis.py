@@ -142,6 +142,7 @@ class _Analysis:
             module_syntax=tuple(self._module_syntax()),
             dynamic_code=tuple(self._dynamic_code()),
             big_integers=tuple(self._big_integers()),
+            regexes=tuple(self._regexes()),
             ignored=self._ignored(),
         )
 
@@ -231,6 +232,11 @@ class _Analysis:
                 base = 10 if digits.isdigit() else 0
                 if len(digits) > _MANY_DIGITS or int(digits, base) > MAX_SAFE_INTEGER:
                     yield self._name(raw, node)
+
+    def _regexes(self) -> Iterator[Name]:
+        for node, _, _ in self._walk.visited:
+            if node.type == "Literal" and node.regex is not None and node.raw:
+                yield self._name(node.raw, node)
 
     def _ignored(self) -> dict[int, frozenset[str]]:
         ignored: dict[int, frozenset[str]] = {}

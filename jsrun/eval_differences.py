@@ -51,7 +51,7 @@ def _differences(wanted: Json, got: Json, exact: bool) -> Iterator[tuple[Path, s
             todo += [((*path, key), one[key], two[key]) for key in reversed(one) if key in two]
         elif isinstance(one, list) and isinstance(two, list):
             if len(one) != len(two):
-                yield path, f"expected {_count(one)}, got {_count(two)}"
+                yield path, f"expected {_count(one)}, got {len(two)}"
             pairs = list(enumerate(zip(one, two, strict=False)))
             todo += [((*path, index), *pair) for index, pair in reversed(pairs)]
         elif isinstance(one, bool) is not isinstance(two, bool) or one != two:

@@ -98,6 +98,7 @@ class Facts:
     module_syntax: tuple[Name, ...] = ()
     dynamic_code: tuple[Name, ...] = ()
     big_integers: tuple[Name, ...] = ()
+    regexes: tuple[Name, ...] = ()
     ignored: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """Line to the diagnostic codes that a comment on it tells to drop."""
 
