@@ -124,7 +124,7 @@ def test_one_case_by_name_or_file(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("function run() { return nothing( }", CASE, "broken/program.js:1:34: error [syntax]"),
         ("function run() { return /(/ }", CASE, "broken/program.js:1:25: error [syntax]"),
-        (PROGRAM, {**CASE, "expects": {}}, 'broken/evals/a.json: The case has the unknown key "expects".'),
+        (PROGRAM, {**CASE, "expects": {}}, 'The case has the unknown key "expects".'),
         (PROGRAM, '{\n  "name": }', "broken/evals/a.json:2:11"),
         (PROGRAM, {**CASE, "cassette": "none.jsonl", "doors": "absent"}, "broken/evals/a.json"),
     ],
