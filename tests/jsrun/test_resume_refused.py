@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from jsrun import (
     DivergenceError,
     InFlightError,
     JournalError,
+    JsrunError,
     ResumeError,
     RunResult,
     tool,
@@ -268,3 +270,13 @@ async def test_a_recorded_call_that_is_not_made_any_more(play: Play) -> None:
         await resume(play, program, whole.run_id, env, left, parts=with_default(1))
     assert env.calls == []
     assert (await left.read(whole.run_id)).run.attempt == 1
+
+
+@session
+async def test_a_damaged_record_is_refused(play: Play) -> None:
+    whole, journal = await recorded(play, SYNC, {"text": "abc"})
+    record = await journal.at(3).read(whole.run_id)
+    broken = replace(record, run=replace(record.run, fuel='{"steps":-1}'))
+    async with play.runner(SYNC, **PARTS) as runner:
+        with pytest.raises(JsrunError, match="fuel"):
+            await runner.replay_record(broken)
