@@ -19,7 +19,7 @@ from jsrun.door_calls import door_calls
 from jsrun.entries import find_entry, value_offset
 from jsrun.facts import DOORS, Facts, Name, Place, Problem
 from jsrun.positions import Lines
-from jsrun.scopes import Node, Reference, Walk, global_name, targets, walk
+from jsrun.scopes import Node, Reference, Walk, global_name, redeclared, targets, walk
 
 # Programs somebody works on at one time, and all versions of them since lunch.
 CACHED = 256
@@ -94,6 +94,8 @@ def _syntax_problem(error: "esprima.Error", text: str, lines: Lines) -> Problem:
     elif reason == "Illegal return statement":
         index = max(text.rfind("return", 0, index), 0)
         message, hint = '"return" stands outside of a function.', "Write function run(input) { … } around it."
+    elif text.startswith("await", index) and not text[index + len("await") : index + len("await") + 1].isalnum():
+        message, hint = '"await" stands in a function that is not async.', "Write async in front of that function."
     elif unexpected and unexpected[1] not in ("ILLEGAL", "undefined"):
         message = f"Unexpected {quoted(unexpected[1])}."
     else:
@@ -139,6 +141,7 @@ class _Analysis:
             declared=frozenset(self._declared()),
             overwritten=tuple(self._overwritten()),
             shadowed=tuple(self._shadowed()),
+            redeclared=tuple(self._redeclared()),
             module_syntax=tuple(self._module_syntax()),
             dynamic_code=tuple(self._dynamic_code()),
             big_integers=tuple(self._big_integers()),
@@ -205,6 +208,10 @@ class _Analysis:
         for binding in self._walk.bindings:
             if not binding.scope.top and binding.name in DOORS:
                 yield self._name(binding.name, binding.node)
+
+    def _redeclared(self) -> Iterator[tuple[Name, Place]]:
+        for binding, other in redeclared(self._walk.bindings):
+            yield self._name(binding.name, binding.node), self._place(other.node)
 
     def _module_syntax(self) -> Iterator[Name]:
         for node, _, _ in self._walk.visited:

@@ -200,6 +200,12 @@ def _doors(facts: Facts, around: Surroundings) -> Iterator[Finding]:
         yield "door-shadowed", "warning", name.place, message, "Rename it."
 
 
+def _redeclared(facts: Facts, around: Surroundings) -> Iterator[Finding]:
+    for name, (line, _) in facts.redeclared:
+        message = f"{quoted(name.text)} is declared already, on line {line}."
+        yield "syntax", "error", name.place, message, "Rename one of them, or assign without declaring it again."
+
+
 # --- names and numbers ------------------------------------------------------------------------------------------------
 
 
@@ -242,6 +248,7 @@ _RULES: tuple[Rule, ...] = (
     _awaiting,
     _options,
     _doors,
+    _redeclared,
     _unbound,
     _dynamic_code,
     _integers,

@@ -76,7 +76,8 @@ class Facts:
     """All that is known of one program. With a `problem` it could not be read, and everything else is empty.
 
     `value` is the offset at which the value of the last top-level expression statement begins; `ends_with_value` says
-    that it is the last statement of all, which begins at `last`. `awaits`: it awaits outside every function. `escaped`:
+    that it is the last statement of all, which begins at `last`. `redeclared` names come with the place of the first
+    declaration. `awaits`: it awaits outside every function. `escaped`:
     doors that are used as values, so that not all their calls are seen.
     """
 
@@ -95,6 +96,7 @@ class Facts:
     declared: frozenset[str] = frozenset()
     overwritten: tuple[Name, ...] = ()
     shadowed: tuple[Name, ...] = ()
+    redeclared: tuple[tuple[Name, Place], ...] = ()
     module_syntax: tuple[Name, ...] = ()
     dynamic_code: tuple[Name, ...] = ()
     big_integers: tuple[Name, ...] = ()

@@ -24,6 +24,7 @@ from jsrun.fuel import CEILING, Fuel, merge, resolve
 from jsrun.journal import Journal, MemoryJournal, RunRecord, new_run_id
 from jsrun.look import Look
 from jsrun.manifest import Manifest
+from jsrun.manifest_reader import FILE
 from jsrun.regex import EngineRegexTester
 from jsrun.replay import InFlight, ReplayReport
 from jsrun.result import RunResult
@@ -360,7 +361,11 @@ async def check(bundle: Bundle, engine: str | None = None) -> tuple[Diagnostic, 
     An engine that refuses the program is an error among the warnings. JsrunError if the engine is not installed.
     """
     manifest = bundle.manifest
-    images = Images(bundle.prepared, bundle.source, engine or manifest.engine, None, PARALLEL)
+    wanted = engine or manifest.engine
+    if wanted == "v8" and bundle.form == "sync":
+        message, hint = 'The engine "v8" runs async programs only, and this one is sync.', "Make run async."
+        return arrange((*bundle.warnings, Diagnostic("engine-form", "error", FILE, None, None, message, hint)))
+    images = Images(bundle.prepared, bundle.source, wanted, None, PARALLEL)
     try:
         await images.get(resolve(None, bundle.fuel, manifest.fuel, manifest.deadline))
     except BundleError as error:

@@ -33,13 +33,25 @@ _NOT_REFERENCES = {
 
 @dataclass(slots=True, eq=False)
 class Binding:
-    """A declared name. `value` is the function or class, or what a `const`, `let` or `var` starts with, if known."""
+    """A declared name. `value` is the function or class, or what a `const`, `let` or `var` starts with, if known.
+
+    `within` is the scope it is written in; that of a `var` may be deeper than the scope it belongs to.
+    """
 
     name: str
     kind: BindingKind
     node: Node
     scope: "Scope"
     value: Node = None
+    within: "Scope | None" = None
+
+    @property
+    def lexical(self) -> bool:
+        """Whether its scope may hold no other declaration of the name. So it is for functions in blocks, and for those
+        outside of every function, because a program runs as a block."""
+        if self.kind == "function":
+            return not self.scope.function or self.scope.top
+        return self.kind in ("let", "const", "class", "import")
 
 
 @dataclass(slots=True, eq=False)
@@ -149,7 +161,8 @@ class _Walker:
         elif kind in ("MethodDefinition", "FieldDefinition", "Property"):
             self._member(node, scope, below, top)
         elif kind == "StaticBlock":
-            self._push(node.body, Scope(scope, True), below, False)
+            # As in functions, the block is the scope.
+            self._push(node.body.body, Scope(scope, True), below, False)
         else:
             self._other(node, scope, below, top)
 
@@ -212,7 +225,7 @@ class _Walker:
             inside: Trail = (declarator, below)
             self._push(declarator.init, scope, inside, top)
             if declarator.id.type == "Identifier":
-                self._bind(declarator.id, kind, holder, declarator.init)
+                self._bind(declarator.id, kind, holder, declarator.init, scope)
             else:
                 self._pattern(declarator.id, kind, holder, inside, top, scope)
 
@@ -228,7 +241,7 @@ class _Walker:
         """Bind the names of a pattern in `holder`; what is computed in it is looked up in `scope`."""
         for leaf, is_target in _leaves(pattern):
             if is_target and leaf.type == "Identifier":
-                self._bind(leaf, kind, holder)
+                self._bind(leaf, kind, holder, None, scope)
             else:
                 self._push(leaf, scope or holder, trail, top)
 
@@ -240,8 +253,10 @@ class _Walker:
             else:
                 self._push(leaf, scope, trail, top)
 
-    def _bind(self, identifier: Node, kind: BindingKind, scope: Scope, value: Node = None) -> None:
-        binding = Binding(identifier.name, kind, identifier, scope, value)
+    def _bind(
+        self, identifier: Node, kind: BindingKind, scope: Scope, value: Node = None, within: Scope | None = None
+    ) -> None:
+        binding = Binding(identifier.name, kind, identifier, scope, value, within or scope)
         self._result.bindings.append(binding)
         # Of two declarations of one name, which only `var`s and functions may have, a function is what it holds.
         if identifier.name not in scope.bindings or kind == "function":
@@ -298,3 +313,23 @@ def global_name(node: Node, scope: Scope) -> str | None:
 
 def _is_node(value: object) -> bool:
     return isinstance(getattr(value, "type", None), str)
+
+
+def redeclared(bindings: list[Binding]) -> Iterator[tuple[Binding, Binding]]:
+    """Declarations of a name that another one, given too, stands in the way of."""
+    seen: dict[tuple[int, str], list[Binding]] = {}
+    for binding in sorted(bindings, key=lambda binding: int(binding.node.range[0])):
+        scope = binding.within or binding.scope
+        scopes = [scope]
+        while scope is not binding.scope and scope.parent is not None:
+            scope = scope.parent
+            scopes.append(scope)
+        known = [other for scope in scopes for other in seen.get((id(scope), binding.name), ())]
+        caught = binding.scope.parent.bindings.get(binding.name) if binding.scope.parent is not None else None
+        if caught is not None and caught.kind == "catch" and binding.lexical:
+            known.append(caught)
+        other = next((other for other in known if other.lexical or binding.lexical), None)
+        if other is not None:
+            yield binding, other
+        for scope in scopes:
+            seen.setdefault((id(scope), binding.name), []).append(binding)

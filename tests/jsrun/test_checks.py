@@ -246,6 +246,39 @@ def test_an_inner_binding_of_a_doors_name_is_a_warning() -> None:
     assert codes("const input = 5; function run() { return input }") == []
 
 
+REDECLARED = [
+    "let a\nlet a", "const a = 1\nvar a", "var a\nlet a", "class a {}\nclass a {}",
+    "function a() {}\nfunction a() {}", "var a\nfunction a() {}", "let a; {\nvar a }", "{ var a }\nlet a",
+    "switch (1) { case 1: let a; case 2:\nlet a }", "function f(a) {\nlet a }", "(a) => {\nconst a = 1 }",
+    "function f({ a } = {}, b) {\nclass a {} }", "const a = 1,\na = 2", "const { a,\nb: a } = {}",
+    "try {} catch (a) {\nlet a }", "for (let a of []) {\nvar a }", "{ function a() {}\nfunction a() {} }",
+    "class A { static { let a\nlet a } }", "let [a, ...\na] = []",
+]  # fmt: skip
+DECLARED_ONCE = [
+    "var a; var a", "function f(a) { var a; function a() {} }",
+    "function f() { function g() {} function g() {} var g }", "let a; { let a; { const a = 1 } }",
+    "for (let a;;) { let a }", "try {} catch (a) { var a; { let a } }", "function f(a) { { let a } }",
+    "(function a() { let a })", "let a; (a) => a; class B { a() { let a } }",
+    "class A { static { var a; var a; function b() {} function b() {} } }",
+    "switch (1) { case 1: { let a } case 2: { let a } }", "function f(arguments_) { let input } let input",
+    "if (1) { let a } else { let a }", "let a = function a() {}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", REDECLARED)
+def test_a_name_that_is_declared_twice_is_a_syntax_error(program: str) -> None:
+    """JSR-019 at the second declaration, where the engine would only come to it later"""
+    (found,) = [each for each in findings(f"{program}\n1") if each.severity == "error"]
+    assert (found.code, found.line) == ("syntax", 2)
+    assert found.message == '"a" is declared already, on line 1.'
+
+
+@pytest.mark.parametrize("program", DECLARED_ONCE)
+def test_names_of_different_scopes_and_kinds_that_may_be_repeated_are_fine(program: str) -> None:
+    """JSR-019 as the engine sees it"""
+    assert "syntax" not in codes(f"{program}\n1")
+
+
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
