@@ -189,7 +189,8 @@ async def test_with_no_option_given_everything_ends(engine: str) -> None:
         await spares_ready(image, 2)
         run = image.start()
         bounds = {re.findall(r"Max cpu time +(\d+) +(\d+)", proc(pid, "limits"))[0] for pid in runs_of(runtime)}
-        assert bounds == {("11", "12")}
+        # What a spawned process has used to start and load is on top.
+        assert bounds == {("11", "12") if runtime.process == "fork" else ("12", "13")}
         run.abort()
         await run.outcome()
     assert ptc.Limits().cpu == 10
