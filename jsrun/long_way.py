@@ -114,7 +114,7 @@ def copy_input(input: object) -> Json:
     """A copy of an input as it is now; None for what is no JSON, with which no run will ever begin."""
     try:
         copy: Json = json.loads(json_text(input))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return copy
 

@@ -268,9 +268,13 @@ class TestRun:
         store.mint(files("broken"))
         (store.path("broken") / "program.js").unlink()
         made, taker = registry(HOME=store), Taker()
+        deep: list[object] = []
+        for _ in range(100_000):
+            deep = [deep]
         for name, given, error in (
             ("alpha", {}, InputError),
             ("alpha", {"n": float("nan")}, InputError),
+            ("alpha", {"n": deep}, InputError),
             ("broken", {}, BundleError),
             ("alhpa", {}, UnknownSubharness),
         ):
