@@ -278,9 +278,7 @@ class Image:
             task = self._runtime.loop.create_task(self._make_spare())
             self._making.add(task)
             task.add_done_callback(self._making.discard)
-        if self._idle is not None:
-            self._idle.cancel()
-        self._idle = self._runtime.loop.call_later(_IDLE_S, self._release_spares)
+        self._wait_idle()
 
     async def _make_spare(self) -> None:
         process = self._process
@@ -292,11 +290,18 @@ class Image:
             if await asyncio.wait_for(spare.ready, self.limits.start_timeout) and not self._closing.done():
                 self._spares.append(spare)
                 spare = None
+                if self._idle is None:  # all were given back while this one was made
+                    self._wait_idle()
         except (StartError, TimeoutError):
             pass
         finally:
             if spare is not None:
                 spare.release()
+
+    def _wait_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = self._runtime.loop.call_later(_IDLE_S, self._release_spares)
 
     def _release_spares(self) -> None:
         self._idle = None

@@ -53,7 +53,11 @@ def root_of(runtime: ptc.Runtime) -> int:
 
 
 def images_of(runtime: ptc.Runtime) -> list[int]:
-    """The image processes of a runtime."""
+    """The image processes of a runtime; where runs are spawned, the processes nobody has asked to run yet."""
+    if isinstance(spawner := runtime._root, Spawner):
+        return [
+            process.pid for image in spawner._images for process in image._processes if not process.run.is_connected
+        ]
     return children(root_of(runtime))
 
 
@@ -62,6 +66,12 @@ def runs_of(runtime: ptc.Runtime) -> list[int]:
     if isinstance(spawner := runtime._root, Spawner):
         return [process.pid for image in spawner._images for process in image._processes if process.run.is_connected]
     return [run for image in images_of(runtime) for run in children(image)]
+
+
+def tree_of(runtime: ptc.Runtime) -> list[int]:
+    """Every process of a runtime."""
+    root = [root_of(runtime)] if runtime.process == "fork" else []
+    return [*root, *images_of(runtime), *runs_of(runtime)]
 
 
 def is_gone(pid: int) -> bool:

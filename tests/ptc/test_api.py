@@ -43,7 +43,7 @@ async def test_the_loop_ticks_while_a_program_spins(runtime: ptc.Runtime, code: 
 
 async def test_functions_of_one_run(runtime: ptc.Runtime) -> None:
     """PTC-125 `functions` replaces declared functions for one run; an undeclared or missing one is `UsageError`."""
-    image = await runtime.load("return [t.f(1), t.g(1), u.f(1)]", {
+    image = await runtime.load("return [await t.f(1), await t.g(1), await u.f(1)]", {
         "t": {"f": lambda _v: "tf", "g": lambda _v: "tg"}, "u": {"f": lambda _v: "uf"},
     })  # fmt: skip
     assert (await image.run()).value == ["tf", "tg", "uf"]
@@ -258,6 +258,7 @@ async def test_a_bad_input_is_misuse(runtime: ptc.Runtime) -> None:
         ("return `${'await'}` + t.f(1)", "sync"),
     ],
 )
+@pytest.mark.needs("sync")
 async def test_the_form_comes_from_the_syntax_tree(runtime: ptc.Runtime, code: str, form: str) -> None:
     """PTC-079 `await` inside a nested function, a string or a comment does not make a program async."""
     image = await runtime.load(code, echo())
@@ -266,6 +267,7 @@ async def test_the_form_comes_from_the_syntax_tree(runtime: ptc.Runtime, code: s
     await image.unload()
 
 
+@pytest.mark.needs("sync")
 async def test_sync_calls_wait_and_throw(runtime: ptc.Runtime) -> None:
     """PTC-078 sync form: calls return values in order and throw on failure; nested async functions work too."""
 
@@ -293,6 +295,7 @@ async def test_a_setup_that_fails_at_length_is_misuse(runtime: ptc.Runtime, thro
     assert 500 < len(str(caught.value)) < 5000
 
 
+@pytest.mark.needs("fork")
 async def test_setup_runs_once_and_on_start_every_time(runtime: ptc.Runtime) -> None:
     """PTC-094 `setup` runs once per image, `onStart` once per run before the body, extra parameters arrive."""
     setup = """

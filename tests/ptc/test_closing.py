@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ptc
-from tests.ptc.processes import images_of, needs_proc, root_of, runs_of, until
+from tests.ptc.processes import needs_proc, tree_of, until
 from tests.ptc.programs import Slow, kind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -23,8 +23,7 @@ async def test_closing_aborts_and_waits(engine: str) -> None:
     image = await runtime.load("return t.f(1)", {"t": {"f": slow.f}})
     runs = [image.start() for _ in range(4)]
     await until(lambda: slow.started == 2, "two run, two wait")
-    root = root_of(runtime)
-    processes = [root, *images_of(runtime), *runs_of(runtime)]
+    processes = tree_of(runtime)
     await asyncio.gather(runtime.aclose(), runtime.aclose())
     assert not [pid for pid in processes if os.path.exists(f"/proc/{pid}")]  # noqa: ASYNC240, PTH110
     assert slow.ended == ["cancelled", "cancelled"]

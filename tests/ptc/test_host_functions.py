@@ -125,7 +125,7 @@ async def test_an_exception_crosses_as_its_text_only(runtime: ptc.Runtime) -> No
             raise Secret("it did not work") from cause
 
     code = """
-    try { t.fail(1) } catch (e) {
+    try { await t.fail(1) } catch (e) {
       const all = [e.message, String(e), e.stack, JSON.stringify(Object.getOwnPropertyDescriptors(e)), e.cause, e.name];
       return all.join(' | ');
     }
@@ -179,7 +179,7 @@ async def test_errors_may_be_described(engine: str) -> None:
         raise (ptc.CallError if what == "call" else KeyError)(what)
 
     async with ptc.Runtime(engine=engine, describe_error=describe) as runtime:
-        code = "return ['x', 'break', 'call'].map((w) => { try { t.fail(w) } catch (e) { return e.message } })"
+        code = "return await Promise.all(['x', 'break', 'call'].map((w) => t.fail(w).catch((e) => e.message)))"
         outcome = await runtime.run(code, {"t": {"fail": fail}})
     assert outcome.value == ["<KeyError>", "the host function failed", "call"]
 
@@ -192,7 +192,7 @@ async def test_what_ends_python_kills_the_run_and_propagates(runtime: ptc.Runtim
     def fail(_argument: Any) -> None:
         raise error
 
-    image = await runtime.load("try { t.fail(1) } catch { } for (;;) t.fail(2);", {"t": {"fail": fail}})
+    image = await runtime.load("try { await t.fail(1) } catch { } for (;;) await t.fail(2);", {"t": {"fail": fail}})
     with pytest.raises(error):
         await image.run(on_event=events.append)
     assert isinstance(events[-1], ptc.RunEnded)
@@ -313,7 +313,7 @@ async def test_ten_thousand_functions(runtime: ptc.Runtime) -> None:
         return lambda value: value + number
 
     table: Tables = {"t": {f"f{number}": adder(number) for number in range(10_000)}}
-    outcome = await runtime.run("return [Object.keys(t).length, t.f0(1), t.f9999(1)]", table)
+    outcome = await runtime.run("return [Object.keys(t).length, await t.f0(1), await t.f9999(1)]", table)
     assert outcome.value == [10_000, 1, 10_000]
 
 

@@ -113,9 +113,17 @@ async def test_a_refused_reservation_does_not_end_the_run(runtime: ptc.Runtime, 
         assert kind(outcome) == "memory-limit"
 
 
-async def test_an_uncaught_allocation_error_is_a_memory_limit(runtime: ptc.Runtime) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        "new Uint8Array(2 ** 30)",
+        # In V8 that is longer than any text may be, and the error is about that.
+        pytest.param("'x'.repeat(2 ** 29) + 'y'.repeat(2 ** 29)", marks=pytest.mark.needs("address limit")),
+    ],
+)
+async def test_an_uncaught_allocation_error_is_a_memory_limit(runtime: ptc.Runtime, code: str) -> None:
     """PTC-105 a refused reservation nobody catches ends the run as `memory-limit`."""
-    outcome = await ended(runtime, "'x'.repeat(2 ** 29) + 'y'.repeat(2 ** 29)", ptc.Limits(memory=32 * MIB))
+    outcome = await ended(runtime, code, ptc.Limits(memory=32 * MIB))
     assert kind(outcome) == "memory-limit"
 
 

@@ -79,7 +79,8 @@ async def test_after_every_ending_the_next_run_succeeds(engine: str) -> None:
             assert fine.truncated is None
             assert fine.native == ""
         await until(lambda: not runs_of(runtime), "no run is left")
-        assert len(images_of(runtime)) == 1
+        if runtime.process == "fork":
+            assert len(images_of(runtime)) == 1
 
 
 async def test_an_outcome_without_a_process_says_so(runtime: ptc.Runtime) -> None:
@@ -315,7 +316,7 @@ async def test_a_long_failure_message_is_cut(runtime: ptc.Runtime) -> None:
     def fail(length: Any) -> None:
         raise ptc.CallError("é" * length)
 
-    code = "try { t.fail(n) } catch (e) { return e.message }"
+    code = "try { await t.fail(n) } catch (e) { return e.message }"
     image = await runtime.load(code, {"t": {"fail": fail}}, input_name="n")
     assert (await image.run(input=4096)).value == "é" * 4096
     cut = (await image.run(input=100_000)).value

@@ -127,6 +127,7 @@ def _status(pid: int, name: str) -> str:
 
 
 @needs_filter
+@pytest.mark.needs("fork")
 async def test_a_waiting_run_is_under_both_filters(engine: str) -> None:
     """PTC-062 before it knows its input, a run is as confined as it will ever be."""
     async with ptc.Runtime(engine=engine, spares=1, require={"fork", "rlimits", "seccomp"}) as runtime:
@@ -141,6 +142,7 @@ async def test_a_waiting_run_is_under_both_filters(engine: str) -> None:
 
 
 @needs_filter
+@pytest.mark.needs("filter")
 async def test_the_report_names_the_calls_that_were_tried(engine: str) -> None:
     """PTC-146 what the doctor shows was seen to happen in a process under the filter."""
     async with ptc.Runtime(engine=engine) as runtime:
@@ -162,6 +164,7 @@ async def test_the_report_names_the_calls_that_were_tried(engine: str) -> None:
         ("libm.so.6", "libm.so.6 is not libseccomp, or too old"),
     ],
 )
+@pytest.mark.needs("filter")
 async def test_without_libseccomp_runs_work_and_say_so(
     engine: str, library: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ const promiseThen = uncurry(Promise.prototype.then);
 const TypeErrorOf = TypeError;
 const ErrorOf = Error;
 const ErrorPrototype = Error.prototype;
+const RangeErrorPrototype = RangeError.prototype;
 // QuickJS throws its own kind of error for what has no place in the language, running out of memory among it.
 const InternalErrorPrototype = typeof InternalError === "function" ? InternalError.prototype : undefined;
 
@@ -165,12 +166,14 @@ function isObject(value) {
   return (typeof value === "object" && value !== null) || typeof value === "function";
 }
 
-// The engine's own error for a refused allocation. Nothing here runs code of the program: a Proxy is no error.
+// The engine's own error for a refused allocation: QuickJS has a kind of its own for it, V8 has one text for it. Nothing
+// here runs code of the program: a Proxy is no error.
 function isOutOfMemory(thrown) {
-  return (
-    InternalErrorPrototype !== undefined && isObject(thrown) && isError(thrown) &&
-    getPrototypeOf(thrown) === InternalErrorPrototype && ownData(thrown, "message") === "out of memory"
-  );
+  if (!isObject(thrown) || !isError(thrown)) return false;
+  const message = ownData(thrown, "message");
+  return InternalErrorPrototype !== undefined
+    ? message === "out of memory" && getPrototypeOf(thrown) === InternalErrorPrototype
+    : message === "Array buffer allocation failed" && getPrototypeOf(thrown) === RangeErrorPrototype;
 }
 
 // Built-in kinds, told apart by their internal slots: a probe throws for an object of another kind. The value is never
