@@ -31,6 +31,7 @@ MAX_SAFE_INTEGER = 2**53 - 1
 
 _SEPARATORS = str.maketrans("\u2028\u2029", "  ")
 _IGNORE = re.compile(r"//[ \t]*jsrun:[ \t]*ignore[ \t]+([a-z0-9-]+(?:[ \t,]+[a-z0-9-]+)*)")
+_FENCE = re.compile(r"\s*(```)")
 _TOKEN = re.compile(r"\w+|\S")
 _CODE = re.compile(r"[a-z0-9-]+")
 _INTEGER = re.compile(r"(?:0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*)")
@@ -72,6 +73,10 @@ def readable(source: str) -> str:
 def _parse(source: str) -> Facts:
     text = readable(source)
     lines = Lines(text)
+    fence = _FENCE.match(text)
+    if fence is not None:  # which would be a text to the parser, and the program all of it
+        message = "The program stands between the fences of Markdown."
+        return Facts(problem=Problem(lines.position(fence.start(1)), message, "Remove them and keep what is between."))
     try:
         tree = parse(text, comments="jsrun:" in text)
         return _Analysis(tree, text, lines).facts()

@@ -183,8 +183,11 @@ def _awaiting(facts: Facts, around: Surroundings) -> Iterator[Finding]:
 def _options(facts: Facts, around: Surroundings) -> Iterator[Finding]:
     for call in facts.calls:
         known = _OPTIONS.get(call.door, ())
+        told: set[Place] = set()
         for option in call.options:
-            if option.text not in known:
+            # The keys of a constant all stand where it is used, and one of them is enough to find the mistake.
+            if option.text not in known and option.place not in told:
+                told.add(option.place)
                 meant = nearest(option.text, known)
                 hint = f"Did you mean {quoted(meant)}?" if meant else f"Use {' or '.join(map(quoted, known))}."
                 message = f"{call.door}() has no option {quoted(option.text)} and ignores it."

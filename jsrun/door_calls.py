@@ -13,6 +13,8 @@ MOST_STEPS = 100
 # Where the options object stands among the arguments.
 _OPTIONS_AT = {"ai": 2, "ask": 1}
 
+_TESTING = ("IfStatement", "ConditionalExpression", "WhileStatement", "DoWhileStatement", "ForStatement")
+
 _Texts = dict[tuple[str, int], None]
 
 
@@ -29,32 +31,57 @@ def door_calls(walk: Walk, lines: Lines, value: int | None) -> Iterator[DoorCall
         texts = known.first_argument(node, scope) if door in ("ai", "tool") else None
         names = None if texts is None else tuple(Name(text, lines.position(offset)) for text, offset in texts)
         place = lines.position(node.range[0])
-        yield DoorCall(door, place, names, use, read, tuple(_options(node, door, lines)))
+        yield DoorCall(door, place, names, use, read, tuple(_options(node, door, scope, lines)))
 
 
 def _use(node: Node, trail: Trail, value: int | None) -> tuple[Use, str]:
     while trail is not None and trail[0].type == "ChainExpression":
         node, trail = trail
     parent = trail[0] if trail is not None else None
-    if parent is not None and parent.type == "ExpressionStatement":
+    if parent is None:
+        return "value", ""
+    if parent.type == "ExpressionStatement":
         return ("value" if node.range[0] == value else "statement"), ""
-    if parent is not None and parent.type == "UnaryExpression" and parent.operator == "void":
-        return "void", ""
-    if parent is not None and parent.type == "MemberExpression" and parent.object is node:
+    if parent.type == "UnaryExpression":
+        return ("void" if parent.operator == "void" else "value" if parent.operator == "typeof" else "operand"), ""
+    if parent.type == "MemberExpression" and parent.object is node:
         return "property", "" if parent.computed else str(parent.property.name)
-    return "value", ""
+    target = {"VariableDeclarator": parent.id, "AssignmentExpression": parent.left}.get(parent.type)
+    if target is not None and target.type in ("ObjectPattern", "ArrayPattern"):
+        return "property", _first_key(target)
+    return ("operand" if _is_operand(node, parent) else "value"), ""
 
 
-def _options(node: Node, door: str, lines: Lines) -> Iterator[Name]:
+def _first_key(pattern: Node) -> str:
+    """The first property that a pattern takes out of a value; "" if it is no plain name."""
+    first = pattern.properties[0] if pattern.type == "ObjectPattern" and pattern.properties else None
+    return str(first.key.name) if first is not None and first.type == "Property" and not first.computed else ""
+
+
+def _is_operand(node: Node, parent: Node) -> bool:
+    """Whether the answer is computed with, in a way in which no promise makes sense."""
+    kind = parent.type
+    return (
+        kind in ("BinaryExpression", "TemplateLiteral", "SpreadElement")
+        or (kind in _TESTING and parent.test is node)
+        or (kind == "ForOfStatement" and parent.right is node)
+        or (kind == "SwitchStatement" and parent.discriminant is node)
+    )
+
+
+def _options(node: Node, door: str, scope: Scope, lines: Lines) -> Iterator[Name]:
     at = _OPTIONS_AT.get(door)
     arguments = node.arguments
     if at is None or len(arguments) <= at or any(item.type == "SpreadElement" for item in arguments[:at]):
         return
-    if arguments[at].type == "ObjectExpression":
-        for entry in arguments[at].properties:
+    given = arguments[at]
+    binding = scope.lookup(given.name) if given.type == "Identifier" else None
+    written = given if binding is None or binding.kind != "const" else binding.value
+    if written is not None and written.type == "ObjectExpression":
+        for entry in written.properties:
             if entry.type == "Property" and not entry.computed:
                 key = entry.key.name if entry.key.type == "Identifier" else entry.key.value
-                yield Name(str(key), lines.position(entry.key.range[0]))
+                yield Name(str(key), lines.position((entry.key if written is given else given).range[0]))
 
 
 class _Known:

@@ -11,7 +11,7 @@ Place: TypeAlias = tuple[int, int]
 """Line and column, both from 1, the column in code points."""
 
 
-Use: TypeAlias = Literal["statement", "void", "property", "value"]
+Use: TypeAlias = Literal["statement", "void", "property", "operand", "value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class DoorCall:
     """One call of a door.
 
     `names` are the texts its first argument may have, None if they are not known. `use` is what becomes of the answer:
-    `statement` and `void` drop it, `property` reads `property` of it, `value` is anything else. `options` are the keys
-    of a literal options object.
+    `statement` and `void` drop it, `property` reads `property` of it, `operand` computes with it, `value` is anything
+    else. `options` are the keys of a literal options object, or of a constant that holds one.
     """
 
     door: str

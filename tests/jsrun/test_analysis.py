@@ -114,6 +114,8 @@ def test_modern_syntax_is_analysed(source: str) -> None:
         ("x = 'abc", (1, 5), ""),
         ("if (a) let\nx = 1", (1, 8), ""),
         ("break", (1, 1), "break"),
+        ("\n```js\nfunction run() {}\n```", (2, 1), "Markdown"),
+        ("function run() {\n  await ai('x')\n}", (2, 3), "not async"),
     ],
 )
 def test_a_syntax_error_has_its_place(source: str, place: tuple[int, int], part: str) -> None:
@@ -306,7 +308,19 @@ def test_a_door_is_the_unshadowed_global_in_either_spelling() -> None:
         ("Promise.all([tool('a')])", "value"),
         ("() => tool('a')", "value"),
         ("f(tool('a'))", "value"),
-        ("const {a} = tool('a')", "value"),
+        ("const {a} = tool('a')", "property"),
+        ("[x] = tool('a')", "property"),
+        ("if (tool('a')) x", "operand"),
+        ("x = tool('a') ? 1 : 2", "operand"),
+        ("x = tool('a') === 1", "operand"),
+        ("x = !tool('a')", "operand"),
+        ("x = typeof tool('a')", "value"),
+        ("x = `${tool('a')}`", "operand"),
+        ("x = [...tool('a')]", "operand"),
+        ("for (const x of tool('a')) y", "operand"),
+        ("switch (tool('a')) {}", "operand"),
+        ("x = tool('a') || y", "value"),
+        ("x = y ? tool('a') : z", "value"),
     ],
 )
 def test_what_becomes_of_an_answer(source: str, use: str) -> None:

@@ -192,6 +192,10 @@ FLOATING = [
     ('tool("t").then(x => x).catch(x => x)', 0),
     ('log("x")', 0),
     ('const f = () => tool("t")', 0),
+    ('const { title } = tool("t")', 1),
+    ('if (tool("t") === "yes") return 1', 1),
+    ('for (const one of tool("t")) log(`${tool("t")}`)', 2),
+    ('return [...tool("t"), tool("t")]', 1),
     ('(await tool("t")).title', 0),
 ]
 
@@ -285,6 +289,7 @@ def test_names_of_different_scopes_and_kinds_that_may_be_repeated_are_fine(progr
         ('ai("x", 1, {shema: {}})', 'Did you mean "schema"?'),
         ('ai("x", 1, {"model": "m"})', 'Use "schema" or "effort".'),
         ('ask("x", {option: []})', 'Did you mean "options"?'),
+        ('const S = {type: "object", required: []}; ai("x", 1, S)', 'Use "schema" or "effort".'),
     ],
 )
 def test_unknown_options_are_warned(call: str, hint: str) -> None:
