@@ -245,7 +245,7 @@ def read_input(argument: str) -> object:
     else:
         name, data = "--input", argument.encode("utf-8", "surrogateescape")
     if len(data) > _MAX_INPUT_BYTES:
-        raise Refusal(f"{name}: the input is longer than {_MAX_INPUT_BYTES} bytes.", code="input")
+        raise Refusal(f"{name}: the input is longer than {_MAX_INPUT_BYTES:,} bytes.", code="input")
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -331,28 +331,29 @@ def _env(name: str | None, model: str | None, belt: Belt, bundle: Bundle) -> Env
             raise Refusal(f"--model: {error}", code="usage") from None
     if model is not None:
         raise Refusal("--model and --env cannot be used together; the Env has its own model.", code="usage")
-    made = load_object(name, "--env")
-    env = made() if callable(made) and not all(hasattr(made, door) for door in _DOOR_METHODS) else made
-    if isinstance(env, type):
-        env = env()
+    env: Env = _made(name, "--env", _DOOR_METHODS)
     missing = [door for door in _DOOR_METHODS if not callable(getattr(env, door, None))]
     if missing:
         raise Refusal(f'--env "{name}": the Env has no {", ".join(missing)}.', code="usage")
-    chosen: Env = env
-    return chosen
+    return env
 
 
 def _generalist(name: str) -> Generalist:
-    made = load_object(name, "--generalist")
-    if callable(made) and (isinstance(made, type) or not hasattr(made, "take")):
-        try:
-            made = made()
-        except Exception as error:
-            raise Refusal(f'--generalist "{name}": it cannot be made: {error}.', code="usage") from None
-    if not callable(getattr(made, "take", None)):
+    generalist: Generalist = _made(name, "--generalist", ("take",))
+    if not callable(getattr(generalist, "take", None)):
         raise Refusal(f'--generalist "{name}": a generalist has a method take(job, env).', code="usage")
-    chosen: Generalist = made
-    return chosen
+    return generalist
+
+
+def _made(name: str, option: str, methods: Iterable[str]) -> Any:
+    """The object that `MODULE:ATTRIBUTE` names, if it has the methods; else what its class or factory makes."""
+    found = load_object(name, option)
+    if not callable(found) or (not isinstance(found, type) and all(hasattr(found, method) for method in methods)):
+        return found
+    try:
+        return found()
+    except (Exception, SystemExit) as error:
+        raise Refusal(f'{option} "{name}": it cannot be made: {error}.', code="usage") from None
 
 
 def load_object(name: str, option: str) -> Any:
@@ -364,7 +365,7 @@ def load_object(name: str, option: str) -> Any:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise Refusal(f'{option} "{name}": "{module_name}" cannot be imported: {error}.', code="usage") from None
     found: Any = module
     for part in attribute.split("."):
