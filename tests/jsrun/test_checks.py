@@ -289,11 +289,11 @@ def test_names_of_different_scopes_and_kinds_that_may_be_repeated_are_fine(progr
         ('ai("x", 1, {shema: {}})', 'Did you mean "schema"?'),
         ('ai("x", 1, {"model": "m"})', 'Use "schema" or "effort".'),
         ('ask("x", {option: []})', 'Did you mean "options"?'),
-        ('const S = {type: "object", required: []}; ai("x", 1, S)', 'Use "schema" or "effort".'),
+        ('(() => { const S = {type: "object", required: []}; return ai("x", 1, S) })()', 'Use "schema" or "effort".'),
     ],
 )
 def test_unknown_options_are_warned(call: str, hint: str) -> None:
-    """JSR-035 only in an object written in its place"""
+    """JSR-035 in an object written in its place, or held by a constant"""
     assert [each.hint for each in findings(SYNC.format(call), {"x": "x"}) if each.code == "unknown-option"] == [hint]
     fine = 'ai("x", 1, {schema: {}, effort: "low"}) + ask("y", {options: [], default: "z"}) + ai("x", {model: 1})'
     assert codes(SYNC.format(fine), {"x": "x"}) == []
