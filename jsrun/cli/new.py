@@ -60,6 +60,7 @@ def command(
     else:
         print(f"made {path}")
         print(f"  check it:  jsrun check {path}")
+        print(f"  test it:   jsrun test {path}")
         print(f'  run it:    jsrun run {path} --input \'{{"path": "."}}\'')
     return 0
 
