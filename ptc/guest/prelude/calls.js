@@ -82,14 +82,18 @@ function completeFailure(failure, { shape, name }, message) {
 // Gives the function that rejects the promise.
 function watch(promise, reject) {
   let isLookedAt = false;
+  const look = () => {
+    isLookedAt = true;
+    mapDelete(rejected, promise);
+  };
   defineProperty(promise, "constructor", {
     __proto__: null,
     get() {
-      isLookedAt = true;
-      mapDelete(rejected, promise);
+      look();
       return PromiseOf;
     },
     set(value) {
+      look();
       defineProperty(promise, "constructor", dataDescriptor(value, false));
     },
     enumerable: false,
