@@ -175,17 +175,18 @@ class Life:
             raise InputError((f"{error}.",)) from None
         text = json_text(given)
         checked: Json = given  # type: ignore[assignment]  # encode has looked at all of it
-        problem = levels_problem(checked, text, "input") or size_problem(checked, text, ANSWER_BYTES, "input")
-        if problem is None and len(wire) + _BOOT_ROOM > FRAME_BYTES:
-            problem = f"input: {len(wire):,} bytes do not fit a message of {FRAME_BYTES:,} bytes"
-        if problem is not None:
+        if problem := levels_problem(checked, text, "input") or size_problem(checked, text, ANSWER_BYTES, "input"):
             raise InputError((f"{problem}.",))
         value: Json = json.loads(text)  # a copy that nobody else can change
         schema = self._shared.input_schema
         if schema is not None:
             value = schema.with_defaults(value)
-            if problems := await schema.problems(value, "input", self._shared.tester):
-                raise InputError(problems)
+            if len(wire) > FRAME_BYTES // 2:  # all defaults of a manifest fit the other half
+                wire = encode(value, "input")
+        if len(wire) + _BOOT_ROOM > FRAME_BYTES:
+            raise InputError((f"input: {len(wire):,} bytes do not fit a message of {FRAME_BYTES:,} bytes.",))
+        if schema is not None and (problems := await schema.problems(value, "input", self._shared.tester)):
+            raise InputError(problems)
         return text, value
 
     def _first_row(self, given: str, image: Image, attempt: int) -> RunRow:
@@ -255,7 +256,7 @@ class Life:
             look = self._order.look
             if past is not None and (not past.resumes or guards_have_passed(past.record)):
                 look = RecordedLook(past.record, guards)
-            failure = await check_guards(guards, value, look, lambda question: calls.judge(question, value))
+            failure = await check_guards(guards, value, look, lambda question: calls.judge(question, _copy(value)))
             session.tell(RunEvent("guard", session.run_id, ok=failure is None))
             if failure is not None:
                 await calls.fall_back(failure.sentence)
@@ -357,6 +358,12 @@ class Life:
 def _prompted(env: Env) -> Prompted | None:
     # The check of a protocol takes a while, and most Envs are no such thing.
     return env if hasattr(env, "use_prompts") and isinstance(env, Prompted) else None
+
+
+def _copy(value: Json) -> Json:
+    """A copy for the Env, which may change what it is given."""
+    copy: Json = json.loads(json_text(value))
+    return copy
 
 
 def _count(session: Session) -> None:

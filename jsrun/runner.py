@@ -190,6 +190,9 @@ class Runner:
     ) -> Run:
         """Like `run`, but returns the `Run` at once."""
         _check_env(env)
+        for name, text in (("run_id", run_id), ("seed", seed)):
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"{name} must be text, got {text!r}")
         when = _moment(started_at)
         order = Order(
             run_id=new_run_id() if run_id is None else run_id,

@@ -248,6 +248,19 @@ async def test_a_run_may_be_cancelled_during_its_guards(play: Play) -> None:
     assert (result.reason, result.sentence) == ("cancelled", "The run was cancelled: never mind")
 
 
+async def test_a_judgement_has_an_input_of_its_own(play: Play) -> None:
+    """JSR-076 what an Env does to the input it is asked about, the program does not see."""
+
+    async def ai(_prompt: object, input: Json, _options: object) -> str:
+        assert isinstance(input, dict)
+        input["b"] = 2
+        return "yes"
+
+    program = "function run(input) { return input }"
+    result = await play(program, {"a": 1}, guards=JUDGEMENT, env=CallbackEnv(ai=ai))
+    assert result.output == {"a": 1}
+
+
 async def test_invalid_input_raises_before_anything_is_touched(play: Play) -> None:
     """JSR-078"""
     touched: list[str] = []

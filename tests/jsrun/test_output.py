@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jsrun import MemoryJournal
+from jsrun import InputError, MemoryJournal
 from ptc.wire import Json
 from tests.jsrun.playing import Play, playing_env
 
@@ -100,6 +100,25 @@ async def test_defaults_are_in_the_programs_input(play: Play) -> None:
     assert result.output == [filled, filled]
     assert given == {"b": {}}
     assert (await journal.read(result.run_id)).run.input == '{"b":{}}'
+
+
+async def test_an_input_that_is_too_large_with_its_defaults_is_refused(play: Play) -> None:
+    """JSR-078 what does not fit one frame is an InputError, and nothing has happened."""
+    schema = {"type": "object", "properties": {"more": {"default": "x" * 200_000}}}
+    given = {"text": "\u00e9" * ((16 * 1024 * 1024 - 20_000) // 6)}
+    journal = MemoryJournal()
+    with pytest.raises(InputError, match=r"input: .* do not fit a message"):
+        await play("function run() { return 1 }", given, input=schema, run={"journal": journal})
+    assert await journal.runs() == ()
+
+
+@pytest.mark.parametrize("name", ["seed", "run_id"])
+async def test_what_names_a_run_must_be_text(play: Play, name: str) -> None:
+    """JSR-078 misuse raises before anything is opened."""
+    journal = MemoryJournal()
+    with pytest.raises(TypeError, match=f"{name} must be text, got 5"):
+        await play("function run() { return 1 }", run={"journal": journal, name: 5})
+    assert await journal.runs() == ()
 
 
 HEAVY: list[tuple[str, dict[str, Any], str]] = [
