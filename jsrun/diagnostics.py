@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from jsrun._text import printable
+
 Severity: TypeAlias = Literal["error", "warning"]
 
 # More than anybody reads at once; what is left over is counted.
@@ -29,7 +31,9 @@ class Diagnostic:
     hint: str
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        # Whoever made the bundle named its files: a name must not look like a second line.
+        file = printable(self.file).replace("\n", "\\n").replace("\t", "\\t")
+        place = ":".join(str(part) for part in (file, self.line, self.column) if part is not None)
         return f"{place}: {self.severity} [{self.code}] {self.message} {self.hint}".rstrip()
 
 
@@ -42,7 +46,7 @@ def arrange(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     kept = sorted(errors_first[:MOST], key=_place)
     rest = errors_first[MOST:]
     severity: Severity = "error" if any(diagnostic.severity == "error" for diagnostic in rest) else "warning"
-    message = f"{len(rest):,} more problems are not shown."
+    message = "1 more problem is not shown." if len(rest) == 1 else f"{len(rest):,} more problems are not shown."
     return (*kept, Diagnostic("more", severity, kept[-1].file, None, None, message, "Correct these first."))
 
 

@@ -109,6 +109,15 @@ def test_an_unreadable_manifest_does_not_hide_the_program(tmp_path: Path) -> Non
     assert refused(folder) == [("manifest.json", "manifest-json"), ("program.js", "unavailable-global")]
 
 
+def test_a_file_name_cannot_pass_for_another_line(tmp_path: Path) -> None:
+    """JSR-015 one diagnostic, one line, whatever a file is called"""
+    folder = written(tmp_path)
+    (folder / "x\nprogram.js:1:1: error [syntax] \t\x1b[31m").write_text("")
+    printed = [str(found) for found in Bundle.load(folder).warnings]
+    assert len(printed) == 1
+    assert printed[0].startswith(r"x\nprogram.js:1:1: error [syntax] \t\u001b[31m: warning [ignored-file]")
+
+
 def test_warnings_refuse_a_bundle_under_strict_only(tmp_path: Path) -> None:
     """JSR-016 otherwise they are kept"""
     folder = written(tmp_path, extra_txt="x")

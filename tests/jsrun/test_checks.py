@@ -456,6 +456,8 @@ def test_diagnostics_are_sorted_and_counted() -> None:
     found = findings(program)
     assert len(found) == 101
     assert found[-1].message == "51 more problems are not shown." and found[-1].severity == "warning"
+    one_more = findings("\n".join(f"nope{number}" for number in range(101)))
+    assert one_more[-1].message == "1 more problem is not shown."
     assert "unavailable-global" in {each.code for each in found}
     places = [(each.line or 0, each.column or 0) for each in found[:-1]]
     assert places == sorted(places)
