@@ -141,7 +141,7 @@ def _read(path: Path, make: "Callable[..., T]") -> T:
     except UnicodeDecodeError:
         raise _unsound(path, "it is not UTF-8 text") from None
     except JsonError as error:
-        raise _unsound(path, f"{error.line}:{error.column}: {error.message}") from None
+        raise _unsound(path, f"{error.line}:{error.column}: {error.message.removesuffix('.')}") from None
     except OSError as error:
         raise _unsound(path, (error.strerror or "it cannot be read").lower()) from None
     except ValueError as error:
