@@ -24,7 +24,7 @@ function run({ title, body, areas }) {
   if (decision.confidence < SURE) {
     log(`unsure about "${title}": ${decision.kind}, ${decision.confidence}`);
     const kind = ask(`Is "${title}" a ${decision.kind}? ${decision.reason}`, { options: KINDS, default: decision.kind });
-    if (KINDS.includes(kind)) {
+    if (kind !== decision.kind && KINDS.includes(kind)) {
       decision.kind = kind;
       decision.decided_by = "person";
     }
