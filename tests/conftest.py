@@ -1,5 +1,6 @@
 """What every test shares: the proof that nothing is left behind."""
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines import skip_unmet_needs, using, variants_of
+from tests.engines import VARIANTS, skip_unmet_needs, using, variant_of, variants_of
 
 # A process that has been told to end gets this long to be gone.
 _PATIENCE_S = 5.0
@@ -25,11 +26,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     skip_unmet_needs(items)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Use a test's variant from its first fixture to its last, shared ones that it is the first to need included."""
+    name = variant_of(item)
+    with using(name) if name is not None else contextlib.nullcontext():
+        return (yield)
+
+
 @pytest.fixture(scope="session")
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+def engine(request: pytest.FixtureRequest) -> str:
     """The name of an engine. See `tests.engines`."""
-    with using(request.param) as name:
-        yield name
+    return VARIANTS[request.param].engine
 
 
 def our_processes() -> dict[int, int]:

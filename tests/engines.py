@@ -48,12 +48,17 @@ def variants_of(module: str) -> list[str]:
     return [FIRST, *(name for name, modules in REPEATED.items() if module.removeprefix("tests.") in modules)]
 
 
+def variant_of(item: pytest.Item) -> str | None:
+    """The variant a test is run for; None if it asks for no engine."""
+    callspec = getattr(item, "callspec", None)
+    name = callspec.params.get("engine") if callspec is not None else None
+    return name if name in VARIANTS else None
+
+
 def skip_unmet_needs(items: list[pytest.Item]) -> None:
     """Mark as skipped the tests that need what their variant has not."""
     for item in items:
-        callspec = getattr(item, "callspec", None)
-        name = callspec.params.get("engine") if callspec is not None else None
-        if name not in VARIANTS:
+        if (name := variant_of(item)) is None:
             continue
         for marker in item.iter_markers("needs"):
             missing = sorted(set(marker.args) - VARIANTS[name].has)
@@ -62,8 +67,8 @@ def skip_unmet_needs(items: list[pytest.Item]) -> None:
 
 
 @contextlib.contextmanager
-def using(name: str) -> Iterator[str]:
-    """Put a variant in use. Gives the name of its engine."""
+def using(name: str) -> Iterator[None]:
+    """Put a variant in use."""
     variant = VARIANTS[name]
     choose, prepare = _strategy.choose, typescript.prepare
 
@@ -82,4 +87,4 @@ def using(name: str) -> Iterator[str]:
         if "sync" not in variant.has:
             patches.enter_context(mock.patch("ptc.runtime.prepare", prepare_variant))
             patches.enter_context(mock.patch("ptc._strategy.check_wanted_form", check_variant))
-        yield variant.engine
+        yield

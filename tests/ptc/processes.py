@@ -80,11 +80,16 @@ def is_gone(pid: int) -> bool:
 
 
 def is_dead(pid: int) -> bool:
-    """Whether a process runs no more; a zombie may be left of it."""
+    """Whether a process, with all its threads, runs no more; a zombie may be left of it."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
+        states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in _tasks(pid)]
+    except OSError:  # a thread or all of them ended meanwhile
+        return is_gone(pid)
+    return all(state in "ZX" for state in states)
+
+
+def _tasks(pid: int) -> list[Path]:
+    return list(Path(f"/proc/{pid}/task").iterdir())
 
 
 def kill_unseen(victims: list[int], others: list[int] | None = None) -> None:

@@ -19,7 +19,7 @@ import ptc
 from ptc.frames import encode, frame
 from tests.ptc.processes import images_of, is_gone, needs_proc, runs_of, spares_ready, until
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_proc]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_proc, pytest.mark.needs("fork")]
 
 KIB, MIB = 1024, 1024 * 1024
 
