@@ -52,7 +52,7 @@ from jsrun.prompts import Prompt
 from jsrun.registry import Layer, Registry
 from jsrun.replay import Difference, InFlight, ReplayReport
 from jsrun.result import Artifact, LogEntry, RunResult, Truncation, Usage
-from jsrun.runner import Run, Runner, check
+from jsrun.runner import Run, Runner, RunOptions, check
 from jsrun.spend import Spend
 from jsrun.sqlite_journal import SqliteJournal
 from jsrun.store import RunNote, Store, Version
@@ -114,6 +114,7 @@ __all__ = [
     "Run",
     "RunEvent",
     "RunNote",
+    "RunOptions",
     "RunRecord",
     "RunResult",
     "RunRow",

@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Iterable
-from datetime import datetime
 from enum import IntEnum
-from typing import Protocol, Self
+from typing import Protocol, Self, Unpack
 
 from jsrun._text import quoted
 from jsrun._threads import in_thread
@@ -12,15 +11,13 @@ from jsrun.bundle import Bundle
 from jsrun.diagnostics import nearest
 from jsrun.env import Env
 from jsrun.errors import JsrunError, StoreError, UnknownSubharness
-from jsrun.events import Observer
 from jsrun.fuel import CEILING, Fuel, resolve
 from jsrun.journal import Journal, storable
 from jsrun.long_way import Generalist, LongWay, copy_input, take_long_way
-from jsrun.look import Look
 from jsrun.manifest import Manifest
 from jsrun.memory import now
 from jsrun.result import RunResult
-from jsrun.runner import PARALLEL, Runner
+from jsrun.runner import PARALLEL, Runner, RunOptions
 from jsrun.store import PROJECT, RunNote, Store, home, version_of
 from jsrun.store_records import WHY_CHARS
 from ptc.runtime import Runtime
@@ -154,18 +151,12 @@ class Registry:
         env: Env,
         *,
         generalist: Generalist | None = None,
-        look: Look | None = None,
-        fuel: Fuel | None = None,
-        journal: Journal | None = None,
-        run_id: str | None = None,
-        seed: str | None = None,
-        started_at: datetime | str | None = None,
-        on_event: Observer | None = None,
+        **options: Unpack[RunOptions],
     ) -> RunResult:
         """Run a subharness by its name; if it falls back and there is a generalist, that one takes the long way.
 
-        generalist: gets the job as a LongWay, and an Env that refuses every tool off the whitelist. The other options
-        are those of `Runner.run`. A run out of a Store is noted there.
+        generalist: gets the job as a LongWay, and an Env that refuses every tool off the whitelist. options: see
+        `RunOptions`. A run out of a Store is noted there.
         Raises what `find` and `Runner.run` raise; none of that takes the long way.
         """
         if generalist is not None and not callable(getattr(generalist, "take", None)):
@@ -174,20 +165,10 @@ class Registry:
         bundle = await in_thread(source.load, name)
         given = None if generalist is None else copy_input(input)
         async with self._runner(bundle) as runner:
-            result = await runner.run(
-                input,
-                env,
-                fuel=fuel,
-                look=look,
-                journal=journal,
-                run_id=run_id,
-                seed=seed,
-                started_at=started_at,
-                on_event=on_event,
-            )
+            result = await runner.run(input, env, **options)
         if generalist is not None and result.status == "fell_back":
             manifest = stamped(bundle.manifest, layer)
-            allowed = resolve(fuel, bundle.fuel, manifest.fuel, manifest.deadline, self._ceiling)
+            allowed = resolve(options.get("fuel"), bundle.fuel, manifest.fuel, manifest.deadline, self._ceiling)
             result = await take_long_way(bundle, manifest, given, env, generalist, result, allowed)
         if isinstance(source, Store):
             await in_thread(self._note, source, bundle, result)

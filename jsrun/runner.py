@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Final, Self, TypeVar, get_args
+from typing import Final, Self, TypedDict, TypeVar, Unpack, get_args
 
 from jsrun._calls import SchemaCache
 from jsrun._images import Images
@@ -40,6 +40,23 @@ _SEED_BYTES: Final = 16
 
 # Fuel put together for runs, kept for the next run that asks for the same.
 _CACHED: Final = 256
+
+
+class RunOptions(TypedDict, total=False):
+    """What one run may be given, each by its name.
+
+    fuel: limits of this run, over those of bundle and manifest. look: what guards look at, else the bundle's.
+    journal: where it is recorded, else the runner's. run_id, seed, started_at: those of the run, made up if absent;
+    equal seed, start, input and answers give equal runs. on_event: called with each RunEvent.
+    """
+
+    fuel: Fuel | None
+    look: Look | None
+    journal: Journal | None
+    run_id: str | None
+    seed: str | None
+    started_at: datetime | str | None
+    on_event: Observer | None
 
 
 class Run:
@@ -142,38 +159,13 @@ class Runner:
         """Compile the program now rather than at the first run. BundleError if the engine refuses it."""
         await self._images.get(self._fuel(None))
 
-    async def run(
-        self,
-        input: object,
-        env: Env,
-        *,
-        fuel: Fuel | None = None,
-        look: Look | None = None,
-        journal: Journal | None = None,
-        run_id: str | None = None,
-        seed: str | None = None,
-        started_at: datetime | str | None = None,
-        on_event: Observer | None = None,
-    ) -> RunResult:
+    async def run(self, input: object, env: Env, **options: Unpack[RunOptions]) -> RunResult:
         """Run the program once and return how it ended.
 
-        input: a JSON value. env: the host's side of the doors. fuel: limits of this run, over those of bundle and
-        manifest. look: what guards look at, else the bundle's. run_id, seed, started_at: those of the run, made up if
-        absent; equal seed, start, input and answers give equal runs. on_event: called with each RunEvent.
+        input: a JSON value. env: the host's side of the doors. options: see `RunOptions`.
         Raises InputError, BundleError or JsrunError if the run could not happen, TypeError without an env.
         """
-        run = self.start(
-            input,
-            env,
-            fuel=fuel,
-            look=look,
-            journal=journal,
-            run_id=run_id,
-            seed=seed,
-            started_at=started_at,
-            on_event=on_event,
-        )
-        return await run.result()
+        return await self.start(input, env, **options).result()
 
     def start(
         self,
@@ -208,19 +200,7 @@ class Runner:
         )
         return Run(Life(self._shared, order), order.run_id, order.journal)
 
-    def run_sync(
-        self,
-        input: object,
-        env: Env,
-        *,
-        fuel: Fuel | None = None,
-        look: Look | None = None,
-        journal: Journal | None = None,
-        run_id: str | None = None,
-        seed: str | None = None,
-        started_at: datetime | str | None = None,
-        on_event: Observer | None = None,
-    ) -> RunResult:
+    def run_sync(self, input: object, env: Env, **options: Unpack[RunOptions]) -> RunResult:
         """Like `run`, for code without an event loop; call `close()` in the end. JsrunError where a loop is running."""
         try:
             asyncio.get_running_loop()
@@ -230,19 +210,7 @@ class Runner:
             raise JsrunError("run_sync() cannot be used where an event loop is running. Write: await runner.run(…).")
         if self._loop is None:
             self._loop = asyncio.Runner()
-        return self._loop.run(
-            self.run(
-                input,
-                env,
-                fuel=fuel,
-                look=look,
-                journal=journal,
-                run_id=run_id,
-                seed=seed,
-                started_at=started_at,
-                on_event=on_event,
-            )
-        )
+        return self._loop.run(self.run(input, env, **options))
 
     async def replay(self, run_id: str, journal: Journal | None = None) -> ReplayReport:
         """Run the program again on what a run was answered, and compare; no host function is called.

@@ -3,7 +3,7 @@
 from ptc._run import Run
 from ptc.errors import CallError, ClosedError, LoadError, LocalProtocolError, PtcError, UsageError
 from ptc.events import CallFinished, CallStarted, Event, Logged, RunEnded, RunStarted
-from ptc.image import Image
+from ptc.image import Image, RunArguments
 from ptc.limits import Limits
 from ptc.namespaces import ErrorClass, Namespace, blocking
 from ptc.outcome import (
@@ -17,7 +17,7 @@ from ptc.outcome import (
     Position,
     Truncation,
 )
-from ptc.runtime import Runtime
+from ptc.runtime import LoadArguments, Runtime
 from ptc.sync import SyncImage, SyncRuntime, run
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Image",
     "Isolation",
     "Limits",
+    "LoadArguments",
     "LoadError",
     "LocalProtocolError",
     "LogEntry",
@@ -43,6 +44,7 @@ __all__ = [
     "Position",
     "PtcError",
     "Run",
+    "RunArguments",
     "RunEnded",
     "RunStarted",
     "Runtime",

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from ptc import frames
 from ptc._launch import GoneError, StartError
@@ -28,6 +28,22 @@ _IDLE_S = 60.0
 # An unloaded image kills its runs and exits at once; if it has not after this long, it is killed.
 _UNLOAD_S = 1.0
 _RLIMITS = frozenset({"as", "core", "cpu", "fsize", "nofile"})
+
+
+class RunArguments(TypedDict, total=False):
+    """What one run may be given, each by its name.
+
+    input: a JSON value for the program's input name. functions: replacements for declared functions.
+    timeout: seconds, None for no deadline. limits: those of this run; memory, cpu, stack and source size stay the
+    image's. on_event, on_log: called with every event, with every console entry, as they come.
+    """
+
+    input: object | Unset
+    functions: Mapping[str, Mapping[str, HostFunction]] | None
+    timeout: float | Unset | None
+    limits: Limits | None
+    on_event: Callable[[Event], object] | None
+    on_log: Callable[[LogEntry], object] | None
 
 
 class Image:
@@ -88,36 +104,16 @@ class Image:
 
     # --- for users ---
 
-    async def run(
-        self,
-        *,
-        input: object | Unset = UNSET,
-        functions: Mapping[str, Mapping[str, HostFunction]] | None = None,
-        timeout: float | Unset | None = UNSET,
-        limits: Limits | None = None,
-        on_event: Callable[[Event], object] | None = None,
-        on_log: Callable[[LogEntry], object] | None = None,
-    ) -> Outcome:
-        """Run the program once and return its `Outcome`.
+    async def run(self, **arguments: Unpack[RunArguments]) -> Outcome:
+        """Run the program once and return its `Outcome`. arguments: see `RunArguments`.
 
-        input: a JSON value for the program's input name. functions: replacements for declared functions.
-        timeout: seconds, None for no deadline. limits: those of this run; memory, cpu, stack and source size stay the
-        image's. Raises `UsageError` for what cannot be run, `ClosedError` after `unload`; all else is in the outcome.
+        Raises `UsageError` for what cannot be run, `ClosedError` after `unload`; all else is in the outcome.
         """
-        return await self._prepare(input, functions, timeout, limits, on_event, on_log).execute()
+        return await self._prepare(**arguments).execute()
 
-    def start(
-        self,
-        *,
-        input: object | Unset = UNSET,
-        functions: Mapping[str, Mapping[str, HostFunction]] | None = None,
-        timeout: float | Unset | None = UNSET,
-        limits: Limits | None = None,
-        on_event: Callable[[Event], object] | None = None,
-        on_log: Callable[[LogEntry], object] | None = None,
-    ) -> Run:
+    def start(self, **arguments: Unpack[RunArguments]) -> Run:
         """Like `run`, but returns the `Run` at once."""
-        run = self._prepare(input, functions, timeout, limits, on_event, on_log)
+        run = self._prepare(**arguments)
         run.begin()
         return run
 
@@ -152,12 +148,13 @@ class Image:
 
     def _prepare(
         self,
-        input: object | Unset,
-        functions: Mapping[str, Mapping[str, HostFunction]] | None,
-        timeout: float | Unset | None,
-        limits: Limits | None,
-        on_event: Callable[[Event], object] | None,
-        on_log: Callable[[LogEntry], object] | None,
+        *,
+        input: object | Unset = UNSET,
+        functions: Mapping[str, Mapping[str, HostFunction]] | None = None,
+        timeout: float | Unset | None = UNSET,
+        limits: Limits | None = None,
+        on_event: Callable[[Event], object] | None = None,
+        on_log: Callable[[LogEntry], object] | None = None,
     ) -> Run:
         self._runtime.check_usable()
         if self._closing.done():

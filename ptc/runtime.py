@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from ptc import _strategy
 from ptc._launch import StartError, engine_library
@@ -21,6 +21,22 @@ from ptc.typescript import is_quick, prepare
 Namespaces = Mapping[str, Mapping[str, HostFunction]] | Iterable[Namespace]
 Form = Literal["auto", "sync", "async"]
 Language = Literal["javascript", "typescript"]
+
+
+class LoadArguments(TypedDict, total=False):
+    """What a program may be loaded with, each by its name.
+
+    language, form: `javascript` and `auto` if absent. name: of the program, in messages. setup: trusted source run once
+    before it. input_name: the variable that holds each run's input. limits: else the runtime's.
+    """
+
+    language: Language
+    form: Form
+    name: str
+    setup: str
+    input_name: str | None
+    limits: Limits | None
+
 
 _MEASURES = frozenset({"fork", "rlimits", "seccomp"})
 
@@ -81,20 +97,13 @@ class Runtime:
         self,
         code: str,
         namespaces: Namespaces = (),
-        *,
-        language: Language = "javascript",
-        form: Form = "auto",
-        name: str = "program.js",
-        setup: str = "",
-        input_name: str | None = None,
-        limits: Limits | None = None,
+        **arguments: Unpack[LoadArguments],
     ) -> Image:
-        """Compile a program, a function body, against named host functions.
+        """Compile a program, a function body, against named host functions. arguments: see `LoadArguments`.
 
-        setup: trusted source run once before it. input_name: the variable that holds each run's input.
         Raises `LoadError` for a program that cannot be loaded and `UsageError` for everything else that is wrong.
         """
-        return await self._load(code, namespaces, language, form, name, setup, input_name, limits, self.spares)
+        return await self._load(code, namespaces, self.spares, **arguments)
 
     async def run(
         self,
@@ -105,18 +114,13 @@ class Runtime:
         timeout: float | Unset | None = UNSET,
         on_event: Callable[[Event], object] | None = None,
         on_log: Callable[[LogEntry], object] | None = None,
-        language: Language = "javascript",
-        form: Form = "auto",
-        name: str = "program.js",
-        setup: str = "",
-        input_name: str | None = None,
-        limits: Limits | None = None,
+        **arguments: Unpack[LoadArguments],
     ) -> Outcome:
         """Load a program, run it once, drop it. A program that cannot be loaded is a failed outcome."""
-        if input is not UNSET and input_name is None:
-            input_name = "input"
+        if input is not UNSET and arguments.get("input_name") is None:
+            arguments["input_name"] = "input"
         try:
-            image = await self._load(code, namespaces, language, form, name, setup, input_name, limits, 0)
+            image = await self._load(code, namespaces, 0, **arguments)
         except LoadError as error:
             return Outcome(failure=error.failure, engine=EngineInfo(self.engine, self._version()))
         try:
@@ -207,13 +211,14 @@ class Runtime:
         self,
         code: str,
         namespaces: Namespaces,
-        language: Language,
-        form: Form,
-        name: str,
-        setup: str,
-        input_name: str | None,
-        limits: Limits | None,
         spares: int,
+        *,
+        language: Language = "javascript",
+        form: Form = "auto",
+        name: str = "program.js",
+        setup: str = "",
+        input_name: str | None = None,
+        limits: Limits | None = None,
     ) -> Image:
         self.check_usable()
         limits = limits if limits is not None else self.limits

@@ -3,17 +3,14 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from ptc.errors import ClosedError, UsageError
-from ptc.events import Event
-from ptc.image import Image
-from ptc.limits import Limits
-from ptc.namespaces import HostFunction
-from ptc.outcome import UNSET, LogEntry, Outcome, Unset
-from ptc.runtime import Namespaces, Runtime
+from ptc.image import Image, RunArguments
+from ptc.outcome import Outcome
+from ptc.runtime import LoadArguments, Namespaces, Runtime
 
 T = TypeVar("T")
 
@@ -42,9 +39,9 @@ class SyncRuntime:
     ) -> None:
         self.close()
 
-    def load(self, code: str, namespaces: Namespaces = (), **options: Any) -> "SyncImage":
+    def load(self, code: str, namespaces: Namespaces = (), **arguments: Unpack[LoadArguments]) -> "SyncImage":
         """See `Runtime.load`."""
-        return SyncImage(self, self.wait(self._runtime.load(code, namespaces, **options)))
+        return SyncImage(self, self.wait(self._runtime.load(code, namespaces, **arguments)))
 
     def run(self, code: str, namespaces: Namespaces = (), **options: Any) -> Outcome:
         """See `Runtime.run`."""
@@ -109,22 +106,9 @@ class SyncImage:
         self._runtime = runtime
         self._image = image
 
-    def run(
-        self,
-        *,
-        input: object | Unset = UNSET,
-        functions: Mapping[str, Mapping[str, HostFunction]] | None = None,
-        timeout: float | Unset | None = UNSET,
-        limits: Limits | None = None,
-        on_event: Callable[[Event], object] | None = None,
-        on_log: Callable[[LogEntry], object] | None = None,
-    ) -> Outcome:
+    def run(self, **arguments: Unpack[RunArguments]) -> Outcome:
         """See `Image.run`."""
-        return self._runtime.wait(
-            self._image.run(
-                input=input, functions=functions, timeout=timeout, limits=limits, on_event=on_event, on_log=on_log
-            )
-        )
+        return self._runtime.wait(self._image.run(**arguments))
 
     def unload(self) -> None:
         """See `Image.unload`."""
