@@ -41,11 +41,14 @@ class ControlStream:
 
         False if the peer is known to be gone.
         """
+        return self.send_frame(frames.encode(message), descriptors)
+
+    def send_frame(self, data: bytes, descriptors: Sequence[socket.socket | int] = ()) -> bool:
+        """The same with a message that has been made a frame."""
         if self._closed:
             return False
         # Duplicates, because a full socket delays the sending past the caller's own closing.
         numbers = [d if isinstance(d, int) else d.fileno() for d in descriptors]
-        data = frames.encode(message)
         if self._unsent:
             self._unsent.append((data, tuple(socket.dup(n) for n in numbers)))
             return True

@@ -43,10 +43,10 @@ class ImageProcess:
         """The control end that goes to the process."""
         return self._child_end
 
-    def load(self, message: dict[str, object]) -> None:
-        """Send the program. The answer comes as `loaded`, or `gone` if the process dies of it."""
+    def load(self, frame: bytes) -> None:
+        """Send a `load` frame. The answer comes as `loaded`, or as `gone` if the process dies of it."""
         self._child_end.close()
-        self._control.send({"type": "load", **message})
+        self._control.send_frame(frame)
 
     async def fork(self, *, spare: bool) -> RunProcess:
         """A new run process; a spare prepares itself before it waits.

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+from ptc import frames
 from ptc._control import ControlStream
 from ptc._launch import Diagnostics, GoneError, StartError, engine_library, launch
 from ptc._memory import resident_bytes
@@ -23,14 +24,15 @@ _POLL_S = 0.01
 # A loaded process nobody uses is given back after this long.
 _IDLE_S = 60.0
 # The program of the process that only tells what this machine has.
-_NOTHING: dict[str, object] = {
+_NOTHING = frames.encode({
+    "type": "load",
     "data": {"code": "", "namespaces": [], "maxOutputBytes": 4},
     "form": "async",
     "name": "program.js",
     "setup": "",
     "inputName": None,
     "limits": {"memory": 128 * 1024 * 1024, "cpu": 10.0, "stack": 1024 * 1024},
-}
+})  # fmt: skip
 
 
 class Spawner:
@@ -110,18 +112,18 @@ class SpawnedImage:
         self.dead = False
         self.loaded: asyncio.Future[control.Loaded | control.Refused] = self.loop.create_future()
         self.gone: asyncio.Future[ExitStatus | None] = self.loop.create_future()
-        self._message: dict[str, object] = {}
+        self._load_frame = b""
         self._processes: set[SpawnedProcess] = set()
         self._next = 1
         self._idle: asyncio.TimerHandle | None = None
         self._first: SpawnedProcess | None = self._spawn()
         """Not given to any run yet."""
 
-    def load(self, message: dict[str, object]) -> None:
-        """Send the program to the first process. The answer comes as `loaded`, or `gone` if it dies of it."""
-        self._message = message
+    def load(self, frame: bytes) -> None:
+        """Send a `load` frame to the first process. The answer comes as `loaded`, or as `gone` if it dies of it."""
+        self._load_frame = frame
         if self._first is not None:
-            self._first.load(message)
+            self._first.load(frame)
             self._idle = self.loop.call_later(_IDLE_S, self._drop_first)
 
     async def fork(self, *, spare: bool) -> RunProcess:
@@ -131,7 +133,7 @@ class SpawnedImage:
         process, self._first = self._first, None
         if process is None or process.dead:
             process = self._spawn()
-            process.load(self._message)
+            process.load(self._load_frame)
         await process.begin(spare)
         return process.run
 
@@ -217,9 +219,9 @@ class SpawnedProcess:
         self._control = ControlStream(self.loop, host_end, self._message, self._lost)
         self._watch()
 
-    def load(self, message: dict[str, object]) -> None:
-        """Send the program."""
-        self._control.send({"type": "load", **message})
+    def load(self, frame: bytes) -> None:
+        """Send the program: the frame of a `load` message."""
+        self._control.send_frame(frame)
 
     async def begin(self, spare: bool) -> None:
         """Have it become a run as soon as it has loaded. What it printed until then is not the run's."""

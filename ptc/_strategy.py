@@ -41,8 +41,8 @@ class LoadedProgram(Protocol):
     def gone(self) -> asyncio.Future[ExitStatus | None]:
         """How its process ended, or the last of its processes, once there is none left; None if nobody could tell."""
 
-    def load(self, message: dict[str, object]) -> None:
-        """Send the program. The answer comes as `loaded`, or `gone` if the process dies of it."""
+    def load(self, frame: bytes) -> None:
+        """Send a `load` frame. The answer comes as `loaded`, or as `gone` if the process dies of it."""
 
     async def fork(self, *, spare: bool) -> RunProcess:
         """A new run process; a spare prepares itself before it waits. GoneError or StartError if there is none."""

@@ -18,7 +18,7 @@ from ptc.namespaces import HostFunction, Namespace
 from ptc.outcome import UNSET, EngineInfo, ExitStatus, Failure, Isolation, LogEntry, Outcome, Position, Unset
 from ptc.protocol import control
 from ptc.protocol.exits import NativeOutput, classify
-from ptc.protocol.messages import boot_frame
+from ptc.protocol.messages import boot_frame, guest_limits
 
 if TYPE_CHECKING:
     from ptc.runtime import Runtime
@@ -73,7 +73,9 @@ class Image:
         self.isolation: Isolation | None = None
         self._functions = {namespace.global_name: dict(namespace.functions) for namespace in namespaces}
         self._takes_input = input_name is not None
-        self._message: dict[str, object] = {
+        # Encoded once, however often it is sent: for every spawned process, and again after a death.
+        self._load_frame = frames.encode({
+            "type": "load",
             "data": {
                 "code": code,
                 "namespaces": [_declaration(namespace) for namespace in namespaces],
@@ -83,9 +85,9 @@ class Image:
             "name": name,
             "setup": setup,
             "inputName": input_name,
-            "limits": {"memory": limits.memory, "cpu": limits.cpu, "stack": limits.stack, **_guest_limits(limits)},
-        }
-        size = len(frames.encode({"type": "load", **self._message})) - frames.HEADER_BYTES
+            "limits": {"memory": limits.memory, "cpu": limits.cpu, "stack": limits.stack, **guest_limits(limits)},
+        })  # fmt: skip
+        size = len(self._load_frame) - frames.HEADER_BYTES
         if size > CONTROL_FRAME_BYTES:
             what = "the program, with its setup and its function names, is too large"
             raise LoadError(Failure("exception", f"{what}: {size:,} bytes as JSON, of at most {CONTROL_FRAME_BYTES:,}"))
@@ -333,7 +335,7 @@ class Image:
         root = await self._runtime.root()
         printed = root.printed
         process = root.fork_image()
-        process.load(self._message)
+        process.load(self._load_frame)
         answers: set[asyncio.Future[Any]] = {process.loaded, process.gone, self._closing}
         try:
             await asyncio.wait(answers, timeout=self.limits.load_timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -380,16 +382,6 @@ def missing_measures(required: frozenset[str], isolation: Isolation) -> list[str
         "seccomp": isolation.seccomp == "filter",
     }
     return sorted(name for name in required if not in_force[name])
-
-
-def _guest_limits(limits: Limits) -> dict[str, object]:
-    return {
-        "maxPendingCalls": limits.max_pending_calls,
-        "maxMessageBytes": limits.max_message_bytes,
-        "maxValueTokens": limits.max_value_tokens,
-        "maxLogChars": limits.max_log_chars,
-        "maxLogEntries": limits.max_log_entries,
-    }
 
 
 def _declaration(namespace: Namespace) -> dict[str, object]:

@@ -76,9 +76,7 @@ class _Image:
         self._port.bind(self._engine)
         self._engine.evaluate(self._prelude)
         before = harden.heap_end()
-        level, filters = self._confinement.level, self._confinement.filters
-        if filters is not None and not filters.image.load():  # it was seen to work, so this kernel is out of something
-            level, filters = "no-new-privs", None
+        level, run_filter = serving.confine_image(self._confinement)
         # From here on there is program text in the engine.
         refusal = serving.compile_program(self._engine, message)
         harden.end_load()
@@ -89,21 +87,13 @@ class _Image:
         address_space.close()
         self._config = RunConfig(
             limits=[limit for limit in wanted if limit[0] in self._rlimits],
-            filter=filters.run if filters is not None else None,
+            filter=run_filter,
             cpu=cpu,
             program=harden.HeapSpan(before, harden.heap_end()),
         )
         harden.freeze_heap()
-        self._control.send({
-            "type": "loaded",
-            "isolation": {
-                "process": "fork",
-                "rlimits": sorted(limit[0] for limit in self._config.limits),
-                "seccomp": level,
-            },
-            "engine": {"name": self._engine.name, "version": self._engine.version},
-            "loadMs": (time.perf_counter() - began) * 1000.0,
-        })  # fmt: skip
+        in_force = sorted(limit[0] for limit in self._config.limits)
+        self._control.send(serving.loaded(self._engine, "fork", in_force, level, began))
         return True
 
     def _fork(self, number: int, is_spare: bool, waker: reaper.Waker) -> None:

@@ -5,12 +5,11 @@ import select
 import signal
 import traceback
 
-from ptc.guest import harden, image, prelude, reaper
+from ptc.guest import harden, image, prelude, reaper, serving
 from ptc.guest.confinement import Confinement, confine
 from ptc.guest.control import Control, Message
 from ptc.guest.engine import Engine
 from ptc.guest.run import GUEST_FAULT
-from ptc.guest.serving import open_engine
 
 # How often root looks whether its host still lives. The end of the control stream tells it at once, unless a forked
 # copy of the host keeps that stream open.
@@ -25,7 +24,7 @@ def main(engine_name: str, library: str, seccomp: str, control_fd: int, host: in
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     harden.keep_only(control_fd)
     harden.adopt_orphans()
-    engine = open_engine(engine_name, library)
+    engine = serving.open_engine(engine_name, library)
     rlimits = _probe()
     confinement = confine(seccomp)
     source = prelude.source()
@@ -75,19 +74,7 @@ class _Root:
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(waker, select.POLLIN)
-        self._control.send(
-            {
-                "type": "root",
-                "engine": {"name": self._engine.name, "version": self._engine.version},
-                "rejections": self._engine.rejections,
-                "rlimits": self._rlimits,
-                "seccomp": {
-                    "level": self._confinement.level,
-                    "denied": self._confinement.denied,
-                    "problem": self._confinement.problem,
-                },
-            }
-        )
+        self._control.send(serving.hello(self._engine, self._rlimits, self._confinement))
         while os.getppid() == self._host:
             ready = {fd for fd, _ in poll.poll(_LOOK_MS)}
             if waker.fileno() in ready:

@@ -2,14 +2,17 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
 from typing import NoReturn
 
 from ptc.guest import fault, harden
+from ptc.guest.confinement import Confinement, Level
 from ptc.guest.control import Message
 from ptc.guest.engine import Engine, EngineFault
 from ptc.guest.quickjs import QuickJS, is_supported
 from ptc.guest.run import GUEST_FAULT, OUT_OF_MEMORY
+from ptc.guest.seccomp import Filter
 
 BAD_FRAME = 71
 
@@ -34,6 +37,41 @@ def heap_limit(memory: int, is_measured: bool) -> int:
     What the host measures is the limit; this one only stands behind it, or in for it where nothing can be measured.
     """
     return 2 * memory + harden.ADDRESS_MARGIN if is_measured else memory
+
+
+def hello(engine: Engine, rlimits: list[str], confinement: Confinement) -> Message:
+    """The first message of root, or of what stands for it: what this machine has."""
+    return {
+        "type": "root",
+        "engine": _name(engine),
+        "rejections": engine.rejections,
+        "rlimits": rlimits,
+        "seccomp": {"level": confinement.level, "denied": confinement.denied, "problem": confinement.problem},
+    }
+
+
+def confine_image(confinement: Confinement) -> tuple[Level, Filter | None]:
+    """Put the filter of images in force. Gives the level there is now, and the filter its runs are to load."""
+    filters = confinement.filters
+    if filters is None:
+        return confinement.level, None
+    if not filters.image.load():  # it was seen to work, so this kernel is out of something
+        return "no-new-privs", None
+    return confinement.level, filters.run
+
+
+def loaded(engine: Engine, process: str, rlimits: list[str], level: Level, began: float) -> Message:
+    """The message that a program is compiled. began: of the load, on the performance counter."""
+    return {
+        "type": "loaded",
+        "isolation": {"process": process, "rlimits": rlimits, "seccomp": level},
+        "engine": _name(engine),
+        "loadMs": (time.perf_counter() - began) * 1000.0,
+    }
+
+
+def _name(engine: Engine) -> Message:
+    return {"name": engine.name, "version": engine.version}
 
 
 def compile_program(engine: Engine, message: Message) -> Message | None:

@@ -41,16 +41,8 @@ class _Spawned:
         self._config: RunConfig | None = None
 
     def serve(self) -> int:
-        confinement = self._confinement
-        self._control.send({
-            "type": "root",
-            "engine": {"name": self._engine.name, "version": self._engine.version},
-            "rejections": self._engine.rejections,
-            "rlimits": [],  # not known before a program is loaded
-            "seccomp": {
-                "level": confinement.level, "denied": confinement.denied, "problem": confinement.problem
-            },
-        })  # fmt: skip
+        # Its resource limits are not known before a program is loaded.
+        self._control.send(serving.hello(self._engine, [], self._confinement))
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         # A host that gives up a process before it runs closes both.
@@ -84,9 +76,7 @@ class _Spawned:
         self._engine.open(heap, int(limits["stack"]))
         self._port.bind(self._engine)
         self._engine.evaluate(self._prelude)
-        level, filters = self._confinement.level, self._confinement.filters
-        if filters is not None and not filters.image.load():
-            level, filters = "no-new-privs", None
+        level, run_filter = serving.confine_image(self._confinement)
         # From here on there is program text in the engine.
         refusal = serving.compile_program(self._engine, message)
         harden.end_load()
@@ -101,16 +91,9 @@ class _Spawned:
                 wanted.append(harden.writable_limit(memory, writable))
         address_space.close()
         in_force = harden.supported_limits(wanted)
-        self._config = RunConfig(
-            limits=[], filter=filters.run if filters is not None else None, cpu=cpu, program=harden.HeapSpan(0, 0)
-        )
+        self._config = RunConfig(limits=[], filter=run_filter, cpu=cpu, program=harden.HeapSpan(0, 0))
         harden.freeze_heap()
-        self._control.send({
-            "type": "loaded",
-            "isolation": {"process": "spawn", "rlimits": in_force, "seccomp": level},
-            "engine": {"name": self._engine.name, "version": self._engine.version},
-            "loadMs": (time.perf_counter() - began) * 1000.0,
-        })  # fmt: skip
+        self._control.send(serving.loaded(self._engine, "spawn", in_force, level, began))
         return True
 
     def _run(self, message: Message) -> None:

@@ -212,14 +212,7 @@ def boot_frame(data: Mapping[str, object], input: object, limits: Limits, timeou
         ProgramBootData.model_validate(data)
     except ValidationError as error:
         raise UsageError(f"boot data: {problem(error)}") from None
-    bounds = {
-        "maxPendingCalls": limits.max_pending_calls,
-        "maxMessageBytes": limits.max_message_bytes,
-        "maxValueTokens": limits.max_value_tokens,
-        "maxLogChars": limits.max_log_chars,
-        "maxLogEntries": limits.max_log_entries,
-        "timeoutMs": None if timeout is None else timeout * 1000,
-    }
+    bounds = {**guest_limits(limits), "timeoutMs": None if timeout is None else timeout * 1000}
     text = f'{{"type":"boot","data":{_json(data)},"limits":{_json(bounds)}'
     if not isinstance(input, Unset):
         try:
@@ -236,6 +229,17 @@ def boot_frame(data: Mapping[str, object], input: object, limits: Limits, timeou
             f"boot: {len(text)} bytes of program and input do not fit a message of {limits.max_message_bytes} bytes"
         )
     return frame(text)
+
+
+def guest_limits(limits: Limits) -> dict[str, object]:
+    """The limits that the guest keeps by itself, under their names on the channel."""
+    return {
+        "maxPendingCalls": limits.max_pending_calls,
+        "maxMessageBytes": limits.max_message_bytes,
+        "maxValueTokens": limits.max_value_tokens,
+        "maxLogChars": limits.max_log_chars,
+        "maxLogEntries": limits.max_log_entries,
+    }
 
 
 def _json(value: Mapping[str, object]) -> str:

@@ -250,6 +250,6 @@ async def test_the_tree_survives_random_kills(engine: str) -> None:
             for outcome in await asyncio.wait_for(asyncio.gather(*(run.outcome() for run in runs)), 10):
                 assert outcome.failure is None or outcome.failure.kind == "worker-exit", outcome.failure
             following = await image.run(input=0)
-            called.pop(0), called.pop(1), called.pop(2)
             assert following.ok, following.failure
+            called.pop(0), called.pop(1), called.pop(2)
         assert set(called.values()) == {1}, "no booted run was repeated"

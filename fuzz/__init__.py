@@ -1,0 +1,1 @@
+"""Fuzzing the bridge: see README.md beside this file."""
