@@ -5,6 +5,7 @@ import sys
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any, Final
 
+from ptc.command_line import printable
 from ptc.outcome import Outcome
 from ptc.tools.render import json_text
 from ptc.wire import Json
@@ -15,7 +16,6 @@ _LEVELS: Final = 4
 """Levels of a document that get lines of their own; below it is data."""
 
 _UNSAFE: Final = re.compile("[\x7f-\x9f\ud800-\udfff]")
-_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def print_value(value: Json) -> None:
@@ -30,7 +30,7 @@ def print_json(document: dict[str, Any]) -> None:
 
 def print_line(text: str) -> None:
     """A text for people on stderr, at once. Control codes a program may have written are shown, not obeyed."""
-    shown = _CONTROLS.sub(_shown, text)
+    shown = printable(text)
     encoding = sys.stderr.encoding or "ascii"
     print(shown.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
@@ -63,8 +63,3 @@ def _portable(text: str) -> str:
 def _escaped(match: re.Match[str]) -> str:
     units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
-
-
-def _shown(match: re.Match[str]) -> str:
-    number = ord(match[0])
-    return "\ufffd" if number > 0xFF else f"\\x{number:02x}"

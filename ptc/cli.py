@@ -5,7 +5,6 @@ missing, 130 interrupted.
 """
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterator
 from enum import StrEnum
@@ -18,6 +17,7 @@ import typer
 from ptc import _doctor
 from ptc._launch import engine_library
 from ptc._printing import outcome_json, print_json, print_line, print_value
+from ptc.command_line import USAGE_ERROR, drop_output, usage_text
 from ptc.errors import UsageError
 from ptc.limits import Limits, resolve_timeout
 from ptc.outcome import UNSET, LogEntry, Outcome, Unset
@@ -30,9 +30,6 @@ FAILED: Final = 1
 USAGE: Final = 2
 MISSING: Final = 3
 INTERRUPTED: Final = 130  # what shells report for SIGINT
-
-# typer does not export the class of all its usage errors, only those below it.
-_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 class _Engine(StrEnum):
@@ -136,27 +133,16 @@ def call(arguments: list[str]) -> int:
     except UsageError as error:
         print_line(str(error))
         return USAGE
-    except _UsageError as error:
-        print_line(_usage_text(error))
+    except USAGE_ERROR as error:
+        print_line(usage_text(error))
         return USAGE
     except (typer.Abort, KeyboardInterrupt):
         print_line("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever reads our output has enough. Python would complain at the end, when it flushes what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return FAILED
     return result if isinstance(result, int) else 0
-
-
-def _usage_text(error: Exception) -> str:
-    """The message of a usage error, and where to find help. Without any argument the message is the help itself."""
-    format_message = getattr(error, "format_message", None)
-    text = str(format_message()) if callable(format_message) else str(error)
-    context = getattr(error, "ctx", None)
-    if context is None or text.startswith("Usage:"):
-        return text
-    return f'{text} Try "{context.command_path} --help".'
 
 
 def _deadline(timeout: float | None) -> float | Unset | None:

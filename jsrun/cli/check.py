@@ -15,12 +15,13 @@ from jsrun.bundle import Bundle
 from jsrun.bundle_files import PROGRAM, read_folder
 from jsrun.cli.finding import find_bundle
 from jsrun.cli.formats import FORMATS, github, sarif
-from jsrun.cli.output import Refusal, diagnostic_json, print_json, print_problem, printable
+from jsrun.cli.output import Refusal, diagnostic_json, print_json, print_problem
 from jsrun.cli.watching import watch
 from jsrun.diagnostics import Diagnostic, arrange, nearest
 from jsrun.errors import BundleError, EvalError, JsrunError
 from jsrun.evals import load_cases
 from jsrun.runner import check
+from ptc.command_line import printable
 from ptc.errors import PtcError
 from ptc.runtime import Runtime
 

@@ -11,16 +11,19 @@ from rich.console import Console
 from rich.table import Table
 
 from jsrun.cli import journal_show
-from jsrun.cli.output import Refusal, print_json, printable
+from jsrun.cli.output import Refusal, print_json
 from jsrun.diagnostics import nearest
 from jsrun.errors import JournalError
 from jsrun.journal import RunRecord, RunRow, export_rows
 from jsrun.sqlite_journal import SqliteJournal
 from jsrun.timeline_text import ending_text
+from ptc.command_line import printable
 
 DEFAULT_JOURNAL = Path(".jsrun") / "journal.db"
 
-app = typer.Typer(help="Read the journal of past runs.", no_args_is_help=True)
+app = typer.Typer(
+    help="Read the journal of past runs.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
 
 JournalOption = Annotated[Path, typer.Option("--journal", metavar="FILE", help="The journal's file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -15,6 +15,7 @@ from jsrun.errors import (
     StaleParent,
     UnknownSubharness,
 )
+from ptc.command_line import printable
 
 _CODES: dict[type[JsrunError], str] = {
     AlreadyExists: "exists",
@@ -71,18 +72,3 @@ def print_json(document: object, *, indent: int | None = 2) -> None:
 def print_problem(text: str) -> None:
     """A problem on stderr."""
     print(printable(text), file=sys.stderr)
-
-
-def printable(text: str) -> str:
-    """Text that every terminal takes: control codes and lone surrogates, which a program may have written, shown."""
-    return "".join(_shown(character) for character in text)
-
-
-def _shown(character: str) -> str:
-    if character in "\n\t":
-        return character
-    if "\ud800" <= character <= "\udfff":
-        return "\ufffd"
-    if ord(character) < 32 or 127 <= ord(character) < 160:
-        return f"\\x{ord(character):02x}"
-    return character

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from jsrun.cli.output import printable
 from jsrun.events import RunEvent
+from ptc.command_line import printable
 
 # Of a ref or status in one line of progress.
 _SHOWN_CHARACTERS = 80

@@ -12,7 +12,7 @@ import typer
 
 from jsrun.bundle import Bundle
 from jsrun.cassette import case_json, write_cassette
-from jsrun.cli.journal import DEFAULT_JOURNAL, JournalOption, JsonOption, RunArgument, read_run, require_journal
+from jsrun.cli.journal import DEFAULT_JOURNAL, JournalOption, JsonOption, RunArgument, app, read_run, require_journal
 from jsrun.cli.output import Refusal, print_json
 from jsrun.cli.replay import BundleOption, bundle_of
 from jsrun.errors import JournalError, JsrunError
@@ -23,6 +23,7 @@ from jsrun.sqlite_journal import SqliteJournal
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
+@app.command("record")
 def record(
     run: RunArgument,
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="The name of the case.")],
@@ -95,6 +96,7 @@ def _write(folder: Path, texts: dict[str, str]) -> list[Path]:
     return written
 
 
+@app.command("prune")
 def prune(
     before: Annotated[
         str | None, typer.Option("--before", metavar="DATE", help="Runs that ended before, such as 2026-01-31.")

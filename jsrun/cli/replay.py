@@ -11,7 +11,7 @@ from jsrun.bundle import Bundle
 from jsrun.canonical import parse_json
 from jsrun.cli.finding import Place, load_bundle
 from jsrun.cli.journal import DEFAULT_JOURNAL, JournalOption, JsonOption, RunArgument, read_run
-from jsrun.cli.output import Refusal, print_json, printable
+from jsrun.cli.output import Refusal, print_json
 from jsrun.cli.run import (
     EnvOption,
     FuelOption,
@@ -33,6 +33,7 @@ from jsrun.journal import RunRecord
 from jsrun.replay import InFlight, ReplayReport
 from jsrun.runner import Run, Runner
 from jsrun.sqlite_journal import SqliteJournal
+from ptc.command_line import printable
 
 BundleOption = Annotated[
     str | None,

@@ -14,12 +14,18 @@ from rich.table import Table
 
 from jsrun.bundle import Bundle
 from jsrun.cli.finding import find_bundle, placed
-from jsrun.cli.output import Refusal, diagnostic_json, print_json, print_problem, printable
+from jsrun.cli.output import Refusal, diagnostic_json, print_json, print_problem
 from jsrun.errors import AlreadyExists, BundleError, JsrunError, StoreError
 from jsrun.registry import Layer, Registry
 from jsrun.store import PROJECT, RunNote, Store, Version, bundle_texts, home
+from ptc.command_line import printable
 
-app = typer.Typer(help="List, show and change the versions of subharnesses.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, show and change the versions of subharnesses.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 _VERSION = re.compile(r"v?([1-9][0-9]{0,8})", re.ASCII)
 

@@ -14,11 +14,12 @@ from rich.text import Text
 
 from jsrun.bundle import Bundle
 from jsrun.cli.finding import Place, find_place
-from jsrun.cli.output import Refusal, diagnostic_json, print_json, printable
+from jsrun.cli.output import Refusal, diagnostic_json, print_json
 from jsrun.coverage import Coverage, CoverageReport, lcov
 from jsrun.diagnostics import Diagnostic, nearest
 from jsrun.errors import BundleError, EvalError, JsrunError
 from jsrun.evals import Case, CaseReport, load_cases, run_case
+from ptc.command_line import printable
 from ptc.errors import UsageError
 from ptc.runtime import Runtime
 
