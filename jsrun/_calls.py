@@ -34,6 +34,9 @@ Envelope = list[Json]
 _SCHEMAS: Final = 64
 """Answer schemas kept ready in a runner; a program has a handful, and may compute one anew for each call."""
 
+_SCHEMA_CHARS: Final = 64 * 1024
+"""Of an answer schema as JSON. Checking one costs the host time that no fuel counts: at this size up to half a second."""
+
 # The note of a row whose error text the program has not seen (`show_errors=False`).
 _HIDDEN: Final = "error text hidden"
 
@@ -52,6 +55,8 @@ class SchemaCache:
     async def get(self, schema: Mapping[str, Json]) -> Schema | str:
         """The schema ready for use, or what is wrong with it."""
         text = json_text(schema)
+        if len(text) > _SCHEMA_CHARS:
+            return f"options.schema: it has {len(text):,} characters as JSON, {_SCHEMA_CHARS:,} is the most."
         known = self._known.get(text)
         if known is None:
             loaded = await Schema.load(schema, "options.schema")

@@ -291,6 +291,8 @@ class Runner:
                 loop.run(self.aclose())
 
     def _fuel(self, fuel: Fuel | None) -> Fuel:
+        if fuel is not None and not isinstance(fuel, Fuel):
+            raise TypeError(f"fuel must be a Fuel, such as Fuel(steps=5), got {fuel!r}")
         known = self._resolved.get(fuel)
         if known is None:
             manifest = self.bundle.manifest
@@ -323,7 +325,10 @@ def _moment(started_at: datetime | str | None) -> datetime:
     when = datetime.fromisoformat(started_at) if isinstance(started_at, str) else started_at
     if when.tzinfo is None:
         raise ValueError("started_at needs a time zone; write it in UTC, such as 2026-01-31T12:00:00Z")
-    return when.astimezone(UTC)
+    try:
+        return when.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"started_at {when.isoformat()} is beyond the years that UTC can tell") from None
 
 
 async def check(bundle: Bundle, engine: str | None = None) -> tuple[Diagnostic, ...]:

@@ -156,9 +156,22 @@ class SqliteJournal:
         """The run and all its rows, every column checked."""
         return await in_thread(self._read, run_id)
 
-    async def runs(self) -> Sequence[RunRow]:
-        """All runs, the newest first."""
-        return await in_thread(self._runs)
+    async def runs(self, on_damaged: Callable[[str], None] | None = None) -> Sequence[RunRow]:
+        """All runs, the newest first.
+
+        A row that was damaged is a JournalError; with `on_damaged` it is left out, and the function told, so that one
+        bad row does not hide the good ones.
+        """
+        rows, damaged = await in_thread(self._runs, on_damaged is not None)
+        for problem in damaged:
+            if on_damaged is not None:
+                on_damaged(problem)
+        return rows
+
+    async def verify(self) -> None:
+        """Nothing is written: JournalError if the file is there and no journal this version can use."""
+        if self.path.exists():
+            await in_thread(self._verify)
 
     async def prune(self, before: str) -> int:
         """Delete the runs that ended before this time (RFC 3339, UTC), with their rows; how many there were."""
@@ -201,10 +214,23 @@ class SqliteJournal:
             query = f"SELECT {', '.join(_ENTRY_COLUMNS)} FROM entry WHERE run_id = ? ORDER BY attempt, seq"
             return RunRecord(run, tuple(self._checked(entry_row, row) for row in _select(connection, query, run_id)))
 
-    def _runs(self) -> tuple[RunRow, ...]:
+    def _runs(self, forgiving: bool) -> tuple[tuple[RunRow, ...], list[str]]:
+        rows: list[RunRow] = []
+        damaged: list[str] = []
         with reading(self.path) as connection:
             query = f"SELECT {', '.join(_RUN_COLUMNS)} FROM run ORDER BY started_at DESC, run_id DESC"
-            return tuple(self._checked(run_row, row) for row in _select(connection, query))
+            for columns in _select(connection, query):
+                try:
+                    rows.append(self._checked(run_row, columns))
+                except JournalError as error:
+                    if not forgiving:
+                        raise
+                    damaged.append(str(error))
+        return tuple(rows), damaged
+
+    def _verify(self) -> None:
+        with reading(self.path):
+            pass
 
     def _checked(self, check: Callable[[dict[str, object]], T], columns: dict[str, object]) -> T:
         try:

@@ -100,7 +100,7 @@ def workspace_tools(root: str | os.PathLike[str]) -> list[Tool]:
 
 def read_file(workspace: Workspace, path: str, start: int, lines: int) -> dict[str, Json]:
     """`{path, text, start, lines, total_lines, truncated}`: whole lines, 256 KiB at most (of one line, its start)."""
-    parts = workspace.resolve(path)
+    parts = _not_passed_over(workspace.resolve(path), path)
     descriptor, size = workspace.open_file(parts, path)
     with os.fdopen(descriptor, "rb") as file:
         if size > READABLE_BYTES:
@@ -132,7 +132,7 @@ def read_file(workspace: Workspace, path: str, start: int, lines: int) -> dict[s
 
 def list_directory(workspace: Workspace, path: str, depth: int) -> dict[str, Json]:
     """`{entries: [{path, kind, size}], truncated}`: ordered by path, 1,000 at most."""
-    parts = _for_all(workspace.resolve(path), path)
+    parts = _not_passed_over(workspace.resolve(path), path)
     found = list(islice(workspace.walk(parts, path, depth), LIST_ENTRIES + 1))
     entries: list[Json] = [
         {"path": entry.path, "kind": entry.kind, "size": workspace.size(entry)} for entry in found[:LIST_ENTRIES]
@@ -147,7 +147,7 @@ def search_files(workspace: Workspace, text: str, path: str, glob: str, limit: i
     if "\n" in text:
         raise DoorFailure("A search looks for a text within one line, so it must not hold a line end.")
     search = _Search(text, limit)
-    parts = _for_all(workspace.resolve(path), path)
+    parts = _not_passed_over(workspace.resolve(path), path)
     if workspace.kind(parts, path) != "directory":
         data = _searchable(workspace, parts, path)
         if not _is_text(data):
@@ -310,10 +310,10 @@ class _Page:
             self._bytes_left -= size
 
 
-def _for_all(parts: Parts, path: str) -> Parts:
-    """The same parts, unless they lead into what is neither listed nor searched."""
+def _not_passed_over(parts: Parts, path: str) -> Parts:
+    """The same parts, unless they lead into version control or our own files: a program gets nothing of those."""
     if PASSED_OVER.intersection(parts):
-        raise DoorFailure(f"{quoted(path)} is neither listed nor searched.")
+        raise DoorFailure(f"{quoted(path)} is kept from programs.")
     return parts
 
 

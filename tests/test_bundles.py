@@ -72,6 +72,29 @@ async def test_todos_reports_real_files_and_what_changed(tmp_path: Path) -> None
     assert (second.output["total"], second.output["change"]) == (1, "2 fewer than last time (3)")
 
 
+async def test_todos_reads_on_where_one_read_ends(tmp_path: Path) -> None:
+    """A read gives 256 KiB at most; a file may be longer, and may have any name."""
+    (tmp_path / "README.md").write_text("# A project\n")
+    filler = "x = 1\n" * 60_000
+    (tmp_path / "__proto__").write_text(f"# TODO first\n{filler}# TODO second\n# goes on\n")
+    bundle = Bundle.load(next(path for path in BUNDLES if path.name == "todos"))
+    belt = Belt.workspace(tmp_path)
+    env = LocalEnv(belt=belt, memory=FileMemory(tmp_path / "notes.md"), log=None)
+    async with Runner(bundle) as runner:
+        result = await runner.run({}, env, look=WorkspaceLook(tmp_path, belt))
+    assert isinstance(result.output, dict), result.sentence
+    assert result.output["files"] == [
+        {
+            "path": "__proto__",
+            "count": 2,
+            "items": [
+                {"line": 1, "kind": "TODO", "text": "first"},
+                {"line": 60_002, "kind": "TODO", "text": "second goes on"},
+            ],
+        }
+    ]
+
+
 def test_a_runner_works_without_an_event_loop(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# x\n")
     bundle = Bundle.load(next(path for path in BUNDLES if path.name == "todos"))

@@ -13,8 +13,8 @@ function run({ path, glob }) {
   const { lines, truncated } = findLines(path, glob);
   const files = [];
   const counts = { TODO: 0, FIXME: 0, XXX: 0 };
-  for (const file of Object.keys(lines).sort()) {
-    const items = readComments(file, lines[file]);
+  for (const file of [...lines.keys()].sort()) {
+    const items = readComments(file, [...lines.get(file)].sort((a, b) => a - b));
     if (items.length === 0) continue;
     for (const { kind } of items) counts[kind] += 1;
     files.push({ path: file, count: items.length, items });
@@ -26,28 +26,26 @@ function run({ path, glob }) {
   return { path, total, counts, files, change, truncated };
 }
 
-// The lines that hold one of the words, by file.
+// The lines that hold one of the words, by file. A Map, because a file may be called __proto__.
 function findLines(path, glob) {
-  const lines = {};
+  const lines = new Map();
   let truncated = false;
   for (const kind of KINDS) {
     const found = tool("search", { text: kind, path, glob, limit: 1000 });
     truncated = truncated || found.truncated;
     for (const match of found.matches) {
-      lines[match.path] ??= new Set();
-      lines[match.path].add(match.line);
+      if (!lines.has(match.path)) lines.set(match.path, new Set());
+      lines.get(match.path).add(match.line);
     }
   }
   return { lines, truncated };
 }
 
 // The comments of one file that begin on one of these lines.
-function readComments(file, wanted) {
-  const numbers = [...wanted].sort((a, b) => a - b);
+function readComments(file, numbers) {
   const items = [];
   const first = numbers[0];
-  const { text } = tool("read", { path: file, start: first, lines: numbers[numbers.length - 1] - first + 6 });
-  const rows = text.split("\n");
+  const rows = readRows(file, first, numbers[numbers.length - 1] + 5);
   for (const line of numbers) {
     const match = findComment(rows[line - first] ?? "");
     if (match === null) continue;
@@ -56,6 +54,18 @@ function readComments(file, wanted) {
     items.push({ line, kind, owner: owner || undefined, text: words.filter(Boolean).join(" ") });
   }
   return items;
+}
+
+// The lines first to last of a file, in as many reads as it takes: one gives 256 KiB at most.
+function readRows(file, first, last) {
+  const rows = [];
+  while (first + rows.length <= last) {
+    const start = first + rows.length;
+    const { text, lines, total_lines } = tool("read", { path: file, start, lines: last - start + 1 });
+    rows.push(...text.split("\n").slice(0, lines));
+    if (lines === 0 || start + lines > total_lines) break;
+  }
+  return rows;
 }
 
 // The comment of a line, unless a quote is open before it: then it is text inside code.

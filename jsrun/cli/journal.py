@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jsrun.cli import journal_show
-from jsrun.cli.output import Refusal, print_json
+from jsrun.cli.output import Refusal, print_json, print_problem
 from jsrun.diagnostics import nearest
 from jsrun.errors import JournalError
 from jsrun.journal import RunRecord, RunRow, export_rows
@@ -39,10 +39,12 @@ def list_runs(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many runs at most, the newest first.")] = 50,
 ) -> int:
     """List runs, the newest first."""
-    rows = asyncio.run(_runs(journal))
+    rows, damaged = asyncio.run(_runs(journal))
     if as_json:
-        print_json({"runs": [run_json(row) for row in rows[:limit]], "total": len(rows)})
+        print_json({"runs": [run_json(row) for row in rows[:limit]], "total": len(rows), "damaged": damaged})
         return 0
+    for problem in damaged:
+        print_problem(problem)
     if not rows:
         print(f"{journal} holds no runs")
         return 0
@@ -139,18 +141,20 @@ def run_json(row: RunRow) -> dict[str, object]:
     }
 
 
-async def _runs(path: Path) -> list[RunRow]:
+async def _runs(path: Path) -> tuple[list[RunRow], list[str]]:
+    """The runs that can be read, and what is to be said of those that cannot."""
     require_journal(path)
+    damaged: list[str] = []
     try:
         async with SqliteJournal(path) as journal:
-            return list(await journal.runs())
+            return list(await journal.runs(damaged.append)), damaged
     except JournalError as error:
         raise Refusal.of(error) from None
 
 
 async def read_run(path: Path, wanted: str) -> RunRecord:
     """The run of an id, of the beginning of one, or "last". Refusal, with the nearest id, if there is none."""
-    rows = await _runs(path)
+    rows, _damaged = await _runs(path)
     run_id = _choose(rows, wanted, path)
     try:
         async with SqliteJournal(path) as journal:

@@ -20,8 +20,8 @@ from jsrun.cli.journal import DEFAULT_JOURNAL
 from jsrun.cli.output import Refusal, print_json, print_problem
 from jsrun.cli.progress import Progress, Quiet, progress
 from jsrun.endings import cancelled
-from jsrun.env import Env
-from jsrun.errors import BeltError, JsrunError, StoreError
+from jsrun.env import AIOptions, Answer, Env
+from jsrun.errors import BeltError, DoorFailure, JsrunError, StoreError
 from jsrun.events import Observer
 from jsrun.fuel import Fuel, resolve
 from jsrun.local_env import LocalEnv
@@ -177,6 +177,7 @@ async def _run(work: Work, begin: Begin, watch: Progress | Quiet) -> RunResult:
         await runner.compile()
         # Only now, when nothing stands in the way of the run: a refused bundle leaves no file behind.
         async with SqliteJournal(work.journal) as journal:
+            await journal.verify()
             run = await begin(runner, journal, watch)
             with _interrupt_cancels(run.cancel):
                 result = await run.result()
@@ -326,7 +327,7 @@ def _env(name: str | None, model: str | None, belt: Belt, bundle: Bundle) -> Env
         # Where a version of this name would have its notes; a bundle out of a store brings its own.
         memory = Store(PROJECT).memory(bundle.manifest.name, bundle.memory_seed)
         try:
-            return LocalEnv(model, belt, memory=memory, log=None)
+            return LocalEnv(_NoModel() if model is None else model, belt, memory=memory, log=None)
         except JsrunError as error:
             raise Refusal(f"--model: {error}", code="usage") from None
     if model is not None:
@@ -336,6 +337,13 @@ def _env(name: str | None, model: str | None, belt: Belt, bundle: Bundle) -> Env
     if missing:
         raise Refusal(f'--env "{name}": the Env has no {", ".join(missing)}.', code="usage")
     return env
+
+
+class _NoModel:
+    """In place of a model nobody named: says how to name one."""
+
+    async def answer(self, system: str, user: str, options: AIOptions) -> Answer:
+        raise DoorFailure('No model was named. Give one with --model: "PROVIDER:NAME", or offline "script:FILE".')
 
 
 def _generalist(name: str) -> Generalist:

@@ -428,3 +428,45 @@ def _read_until(terminal: int, text: str) -> str:
         assert ready, f"{text!r} did not come: {shown!r}"
         shown += os.read(terminal, 4096).decode("utf-8", "replace")
     return shown
+
+
+class TestJournalFiles:
+    """What is no journal, or a damaged one."""
+
+    def test_a_run_into_a_file_that_is_no_journal_does_not_happen(
+        self, capsys: pytest.CaptureFixture[str], folder: Path
+    ) -> None:
+        """Exit 1, because nothing ran."""
+        write_bundle("one", 'function run() { log("ran"); return 1; }')
+        (folder / "notes.txt").write_text("no journal\n" * 100)
+        assert call(["run", "one", "--journal", "notes.txt"]) == 1
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "notes.txt: this file is not a journal" in captured.err
+        assert "ran" not in captured.err
+
+    def test_a_damaged_run_does_not_hide_the_others(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+        """Rows read back are checked, each for itself."""
+        write_bundle("one", "function run() { return 1; }")
+        for _ in range(2):
+            assert call(["run", "one", "--quiet"]) == 0
+        with sqlite3.connect(folder / ".jsrun" / "journal.db") as connection:
+            connection.execute("UPDATE run SET clock_ms = 'x' WHERE rowid = 1")
+        connection.close()
+        capsys.readouterr()
+        assert call(["journal", "list"]) == 0
+        captured = capsys.readouterr()
+        assert captured.out.count("finished") == 1
+        assert '"clock_ms" must be a whole number' in captured.err
+        assert call(["journal", "list", "--json"]) == 0
+        listed = json.loads(capsys.readouterr().out)
+        assert (listed["total"], len(listed["damaged"])) == (1, 1)
+        assert call(["journal", "show", listed["runs"][0]["run_id"]]) == 0
+
+    def test_a_missing_model_is_named_with_its_option(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+        """A message says what to do."""
+        bundle = write_bundle("one", 'function run() { return ai("p", 1); }')
+        (bundle / "prompts").mkdir()
+        (bundle / "prompts" / "p.md").write_text("Answer.")
+        assert call(["run", "one", "--quiet"]) == 3
+        assert "Give one with --model" in capsys.readouterr().err

@@ -233,6 +233,7 @@ async def test_ai_with_a_schema(play: Play) -> None:
       for (let i = 0; i < 5; i++) say(() => ai('other', i, {schema, effort: 'low'}))
       say(() => ai('other', 0, {schema: {type: 'strange'}}))
       say(() => ai('other', 0, {schema: 'text'}))
+      say(() => ai('other', 0, {schema: {enum: ['x'.repeat(70_000)]}}))
       say(() => ai('other', 0, {effort: 'extreme'}))
       say(() => ai('other', 0, {unknown: () => 1, effort: 5}))
       return said
@@ -246,13 +247,14 @@ async def test_ai_with_a_schema(play: Play) -> None:
     assert "answer.n" in str(mismatch)
     assert 'ai() takes "schema" as a valid JSON Schema.' in str(refused[0])
     assert refused[1] == 'ai() takes "schema" as a JSON Schema object, got a text.'
-    assert refused[2] == 'ai() takes "effort" as one of off, low, medium, high, got "extreme".'
-    assert refused[3] == 'ai() takes "effort" as one of off, low, medium, high, got 5.'
+    assert "it has 70,013 characters as JSON, 65,536 is the most" in str(refused[2])
+    assert refused[3] == 'ai() takes "effort" as one of off, low, medium, high, got "extreme".'
+    assert refused[4] == 'ai() takes "effort" as one of off, low, medium, high, got 5.'
     assert len(asked) == 5
     assert (asked[0][0], asked[0][1], asked[0][2]) == (Prompt("other", "Other."), 0, AIOptions(SCHEMA, "low", None))
     assert (result.spend.calls, result.spend.input) == (4, 40)
     rows = (await journal.read(result.run_id)).entries
-    assert [row.state for row in rows] == ["ok", "ok", "ok", "err", "err", "refused", "refused", "refused", "refused"]
+    assert [row.state for row in rows] == ["ok", "ok", "ok", "err", "err", *["refused"] * 5]
     assert json.loads(rows[0].input or "") == {"input": 0, "schema": SCHEMA, "effort": "low"}
     assert rows[4].spend == SPENT
 

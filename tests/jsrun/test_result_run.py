@@ -141,6 +141,10 @@ async def test_misuse_raises(play: Play) -> None:
             await runner.run(None, jsrun.UnwiredEnv)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="time zone"):
             await runner.run(None, playing_env(), started_at="2026-01-01T00:00:00")
+        with pytest.raises(ValueError, match="beyond the years"):
+            await runner.run(None, playing_env(), started_at="0001-01-01T00:00:00+14:00")
+        with pytest.raises(TypeError, match=r"Fuel\(steps=5\), got 5"):
+            await runner.run(None, playing_env(), fuel=5)  # type: ignore[arg-type]
         with pytest.raises(InputError):
             await runner.run(object(), playing_env())
     with pytest.raises(JsrunError, match="closed"):

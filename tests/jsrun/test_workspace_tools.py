@@ -340,7 +340,7 @@ async def test_list_gives_1000_entries_at_most(root: Path) -> None:
     assert (len(paths(answer)), answer["truncated"]) == (1_000, False)
 
 
-async def test_folders_of_tools_are_neither_listed_nor_searched(root: Path) -> None:
+async def test_folders_of_tools_are_kept_from_programs(root: Path) -> None:
     """JSR-120: `.git` and `.jsrun`, at any depth, named or met; other dot names are ordinary."""
     for folder in (".git", ".jsrun", "docs/.git", ".github"):
         (root / folder).mkdir()
@@ -351,8 +351,9 @@ async def test_folders_of_tools_are_neither_listed_nor_searched(root: Path) -> N
     assert paths(await call(root, "search", text="two")) == [".github/config", "a.txt", "docs/b.md", "docs/deep/c.py"]
     (root / "link").symlink_to(".git")
     for path in (".git", ".jsrun", "docs/.git", "docs/../.git", ".git/config", "link"):
-        assert "neither listed nor searched" in await refused(root, "list", path=path)
-        assert "neither listed nor searched" in await refused(root, "search", text="two", path=path)
+        assert "kept from programs" in await refused(root, "list", path=path)
+        assert "kept from programs" in await refused(root, "search", text="two", path=path)
+        assert "kept from programs" in await refused(root, "read", path=path)
 
 
 async def test_names_that_are_no_utf8_can_be_listed_and_read(root: Path) -> None:
