@@ -35,7 +35,7 @@ _SCHEMAS: Final = 64
 """Answer schemas kept ready in a runner; a program has a handful, and may compute one anew for each call."""
 
 _SCHEMA_CHARS: Final = 64 * 1024
-"""Of an answer schema as JSON. Checking one costs the host time that no fuel counts: at this size up to half a second."""
+"""Of an answer schema as JSON: checking one takes the host up to half a second at this size, which no fuel counts."""
 
 # The note of a row whose error text the program has not seen (`show_errors=False`).
 _HIDDEN: Final = "error text hidden"
