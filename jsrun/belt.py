@@ -141,8 +141,8 @@ class Belt:
     ) -> "AbstractAsyncContextManager[Belt]":
         """The tools of an MCP server, started by `command` or reached at `url`, as long as the `async with` lasts.
 
-        `prefix` is put before each name, `env` added to the few variables a started server gets. BeltError if the extra
-        `jsrun[mcp]` is missing or the server does not answer.
+        `prefix` is put before each name, `env` added to the few variables a started server gets. BeltError if the
+        extra `mcp` is missing or the server does not answer.
         """
         from jsrun.mcp_tools import mcp_belt  # needs an optional package
 

@@ -30,8 +30,8 @@ def call_difference(wanted: Sequence[str], made: Sequence[str]) -> str:
     at = next((n for n, pair in enumerate(zip(wanted, made, strict=False)) if pair[0] != pair[1]), None)
     if at is None:
         at = min(len(wanted), len(made))
-    expected = _shown(wanted[at]) if at < len(wanted) else "no more calls"
-    got = _shown(made[at]) if at < len(made) else "no more calls"
+    expected = shown(wanted[at]) if at < len(wanted) else "no more calls"
+    got = shown(made[at]) if at < len(made) else "no more calls"
     return f"call {at + 1}: expected {expected}, got {got}"
 
 
@@ -43,11 +43,11 @@ def _differences(wanted: Json, got: Json, exact: bool) -> Iterator[tuple[Path, s
         if isinstance(one, dict) and isinstance(two, dict):
             for key in one:
                 if key not in two:
-                    yield (*path, key), f"expected {_shown(one[key])}, is missing"
+                    yield (*path, key), f"expected {shown(one[key])}, is missing"
             if exact:
                 for key in two:
                     if key not in one:
-                        yield (*path, key), f"not expected, got {_shown(two[key])}"
+                        yield (*path, key), f"not expected, got {shown(two[key])}"
             todo += [((*path, key), one[key], two[key]) for key in reversed(one) if key in two]
         elif isinstance(one, list) and isinstance(two, list):
             if len(one) != len(two):
@@ -63,15 +63,16 @@ def _unequal(wanted: Json, got: Json) -> str:
         at = next((n for n, pair in enumerate(zip(wanted, got, strict=False)) if pair[0] != pair[1]), None)
         at = min(len(wanted), len(got)) if at is None else at
         start = max(0, at - _BEFORE_CHARS)
-        one, two = (_shown(text[start : start + _LONG_CHARS]) for text in (wanted, got))
+        one, two = (shown(text[start : start + _LONG_CHARS]) for text in (wanted, got))
         return f"from character {at + 1} on, expected …{one}…, got …{two}…"
-    return f"expected {_shown(wanted)}, got {_shown(got)}"
+    return f"expected {shown(wanted)}, got {shown(got)}"
 
 
 def _count(items: list[Json]) -> str:
     return f"{len(items)} item{'' if len(items) == 1 else 's'}"
 
 
-def _shown(value: object) -> str:
+def shown(value: object, most: int = _SHOWN_CHARS) -> str:
+    """A value as JSON text, cut at `most` characters."""
     text = compact_json(value)
-    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
+    return text if len(text) <= most else text[:most] + "…"

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from jsrun._resuming import recorded_fuel
-from jsrun._text import compact_json, quoted
+from jsrun._text import quoted
 from jsrun.bundle import Bundle
 from jsrun.canonical import json_text
 from jsrun.cassette import read_cassette
 from jsrun.coverage import Coverage
 from jsrun.errors import EvalError, InputError, JournalError
 from jsrun.eval_cases import Case, Expectation, OutputForm, read_case
-from jsrun.eval_differences import call_difference, differences
+from jsrun.eval_differences import call_difference, differences, shown
 from jsrun.fuel import merge
 from jsrun.journal import EntryRow, MemoryJournal, RunRecord
 from jsrun.memory import parse_notes
@@ -30,7 +30,7 @@ __all__ = ["Case", "CaseReport", "Expectation", "load_cases", "run_case"]
 # A case runs at the same moment with the same randomness every time, so its outcome cannot depend on when it runs.
 _SEED: Final = "eval"
 _STARTED_AT: Final = "2000-01-01T00:00:00Z"
-_SHOWN_CHARS: Final = 500
+_LONG: Final = 500  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +143,8 @@ async def _compare(expect: Expectation, result: RunResult, rows: Sequence[EntryR
         calls = [f"{row.call} {row.ref}".rstrip() for row in rows if row.step]
         if calls != list(expect.calls):
             difference = call_difference(expect.calls, calls)
-            problems.append(
-                f"The calls should be {_shown(list(expect.calls))}, they were {_shown(calls)}.\n{difference}"
-            )
+            should, were = shown(list(expect.calls), _LONG), shown(calls, _LONG)
+            problems.append(f"The calls should be {should}, they were {were}.\n{difference}")
     if expect.form is not None and not isinstance(expect.output, Unset):
         problems += await _compare_output(expect.form, expect.output, result.output)
     return problems
@@ -161,9 +160,4 @@ async def _compare_output(form: OutputForm, wanted: Json, output: Json) -> list[
         return []
     word = "be" if form == "exact" else "contain"
     details = differences(wanted, output, exact=form == "exact")
-    return ["\n".join([f"The output should {word} {_shown(wanted)}, it is {_shown(output)}.", *details])]
-
-
-def _shown(value: object) -> str:
-    text = compact_json(value)
-    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
+    return ["\n".join([f"The output should {word} {shown(wanted, _LONG)}, it is {shown(output, _LONG)}.", *details])]

@@ -302,6 +302,6 @@ async def test_exactly_one_of_command_and_url_is_given() -> None:
 
 async def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(BeltError, match=r"jsrun\[mcp\]"):
+    with pytest.raises(BeltError, match=r"pip install 'subharness\[mcp\]'"):
         async with Belt.mcp(command="x"):
             pass

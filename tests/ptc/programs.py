@@ -9,6 +9,20 @@ from ptc._run import Run
 
 Tables = dict[str, dict[str, Callable[[Any], Any]]]
 
+KIB, MIB = 1024, 1024 * 1024
+
+# The most a stop may come late.
+LATE_S = 1.0
+
+
+async def ended(
+    runtime: ptc.Runtime, code: str, limits: ptc.Limits, timeout: float | None = 20, **options: Any
+) -> ptc.Outcome:
+    """Run a program, and see that the runtime works on."""
+    outcome = await runtime.run(code, limits=limits, timeout=timeout, **options)
+    assert (await runtime.run("return 1")).value == 1
+    return outcome
+
 
 def kind(outcome: ptc.Outcome) -> str:
     """The kind of a failed outcome."""

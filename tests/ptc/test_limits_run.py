@@ -9,24 +9,9 @@ import pytest
 
 import ptc
 from tests.ptc.processes import needs_proc, proc, runs_of, spares_ready
-from tests.ptc.programs import kind
+from tests.ptc.programs import KIB, LATE_S, MIB, ended, kind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-KIB, MIB = 1024, 1024 * 1024
-
-# The most a stop may come late.
-LATE_S = 1.0
-
-
-async def ended(
-    runtime: ptc.Runtime, code: str, limits: ptc.Limits, timeout: float | None = 20, **options: Any
-) -> ptc.Outcome:
-    """Run a program, and see that the runtime works on."""
-    outcome = await runtime.run(code, limits=limits, timeout=timeout, **options)
-    assert (await runtime.run("return 1")).value == 1
-    return outcome
-
 
 # --- CPU ---
 
