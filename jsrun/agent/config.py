@@ -1,14 +1,14 @@
 """Configuration: all that an agent is made of, in one checked record."""
 
 import math
-import secrets
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from jsrun.agent.errors import InvalidConfiguration
 from jsrun.agent.provider import InferenceSettings, Provider
+from jsrun.agent.sources import random_id, utc_now
 from jsrun.agent.tools import ToolRegistry
 
 if TYPE_CHECKING:
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     from jsrun.agent.instrumentation import Instrumentation
 
 _COUNTS = ("max_parallel_tools", "max_result_chars")
-
-
-def utc_now() -> datetime:
-    """This moment, for the times in event records."""
-    return datetime.now(UTC)
-
-
-def random_id() -> str:
-    """32 hex digits of strong randomness."""
-    return secrets.token_hex(16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
