@@ -8,7 +8,10 @@ host to program may use it, since the nesting of untrusted text must not be the 
 
 import json
 import math
-from typing import Final
+from types import NoneType
+from typing import Any, Final
+
+from pydantic_core import PydanticSerializationError, to_json
 
 from ptc.wire import MAX_SAFE_INTEGER
 
@@ -28,51 +31,51 @@ def plain_text(value: object, max_tokens: int) -> str | None:
     if type(value) not in _CONTAINERS or not _is_plain(value, max_tokens):
         return None
     try:
-        return _write(value)
+        try:
+            quick = to_json(value)
+        except PydanticSerializationError:  # half a character, which only the slower writer can escape
+            return _write(value)
+        return quick.decode("ascii") if quick.isascii() else _write(value)
     except (TypeError, ValueError, RuntimeError):  # changed by another thread since it was looked at
         return None
 
 
 _CONTAINERS: Final = frozenset({dict, list, tuple})
+_KINDS: Final = frozenset({str, bool, NoneType, int, float}) | _CONTAINERS
 
 
 def _is_plain(value: object, max_tokens: int) -> bool:
-    shapes: set[tuple[object, ...]] = set()  # of objects whose keys have been looked at
+    """Level by level, most of it in functions written in C: a host's loop waits for this."""
+    keys: set[object] = set()
     left = max_tokens - 1
-    level: list[object] = [value]
+    level: list[Any] = [value]
     for _ in range(MAX_PLAIN_DEPTH):
-        below: list[object] = []
+        items: list[Any] = []
         for container in level:
-            if isinstance(container, dict):
-                shape = tuple(container)
-                if shape not in shapes:
-                    if not all(type(key) is str and _has_no_surrogate(key) for key in shape):
-                        return False
-                    shapes.add(shape)
-                items = list(container.values())
+            if type(container) is dict:
+                keys.update(container)
+                items += container.values()
             else:
-                items = list(container)  # type: ignore[call-overload]  # a list or tuple
-            left -= len(items)
-            if left < 0:
+                items += container
+        left -= len(items)
+        kinds = set(map(type, items))
+        if left < 0 or not kinds <= _KINDS:
+            return False
+        if int in kinds:
+            numbers = [item for item in items if type(item) is int]
+            if min(numbers) < -MAX_SAFE_INTEGER or max(numbers) > MAX_SAFE_INTEGER:
                 return False
-            for item in items:
-                kind = type(item)
-                if kind is str or kind is bool or item is None:
-                    continue
-                if kind is int:
-                    if not -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER:
-                        return False
-                elif kind is float:
-                    if not math.isfinite(item) or (item == 0 and math.copysign(1, item) < 0):
-                        return False
-                elif kind in _CONTAINERS:
-                    below.append(item)
-                else:
-                    return False
-        if not below:
-            return True
-        level = below
+        if float in kinds and not all(_is_sound(item) for item in items if type(item) is float):
+            return False
+        if kinds.isdisjoint(_CONTAINERS):
+            return all(type(key) is str and _has_no_surrogate(key) for key in keys)
+        level = [item for item in items if type(item) in _CONTAINERS]
     return False
+
+
+def _is_sound(number: float) -> bool:
+    """Has JSON this number, other than NaN, the infinities and -0?"""
+    return math.isfinite(number) and (number != 0 or math.copysign(1, number) > 0)
 
 
 def _has_no_surrogate(key: str) -> bool:
