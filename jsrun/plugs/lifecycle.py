@@ -1,0 +1,475 @@
+"""The phases of a run: how the chain is entered, what each level sees of the inside, and how all of it is removed.
+
+A level's handler runs in a task of its own. Its `next()` starts the level inside in another task and waits for that
+one whatever happens to the handler, so that a failure or a cancellation never cuts short what is further in.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from jsrun.plugs._level import Level, PlugEntry, RunFacts
+from jsrun.plugs._watch import Watch, outlast, within
+from jsrun.plugs.api import AgentSpawnSpec, Gone, Host, PlugLogger
+from jsrun.plugs.clock import Clock
+from jsrun.plugs.draft import AgentDraft
+from jsrun.plugs.errors import HostClosed, HostUnavailable, NextMisuse, PhaseTimeout, PlugCancelled
+from jsrun.plugs.infos import EndReason, PauseInfo, TeardownInfo
+
+# A handed host must be closed in this time, in seconds; then it is left alone.
+CLOSE_SECONDS = 30.0
+# In teardown, notice is given this long before the limit, in seconds.
+NOTICE_SECONDS = 10.0
+# After a second signal nothing may take longer than this, in seconds.
+HURRY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseLimits:
+    """How long a plug's own code may take, in seconds: to be prepared, and in each phase on each side of `next`."""
+
+    prepare: float = 60.0
+    attach: float = 600.0
+    pause: float = 120.0
+    teardown: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What earlier runs of the session did: keys of the plugs ever loaded, and of those that handed a host inwards."""
+
+    loaded: frozenset[str] = frozenset()
+    handed: frozenset[str] = frozenset()
+
+
+class StepRecorder(Protocol):
+    """Where the steps of plugs are written down. Each is called, and must be durable, before the step is made.
+
+    `plug` is the id of the plug, or `#` and its index if it has none.
+    """
+
+    async def loaded(self, plug: str) -> None:
+        """The plug's `load` is about to be called."""
+        ...
+
+    async def attached(self, plug: str) -> None:
+        """The plug's `session` is about to be called."""
+        ...
+
+    async def handed(self, plug: str, host: bool) -> None:
+        """In `session` the plug goes on inwards, with a host of its own or without one; the last word counts."""
+        ...
+
+    async def stopping(self, reason: EndReason) -> None:
+        """The stop was decided; what follows is stopping the agent and pausing."""
+        ...
+
+    async def paused(self, plug: str) -> None:
+        """The plug is about to pause."""
+        ...
+
+    async def torn(self, plug: str) -> None:
+        """The plug's `teardown` is about to be called."""
+        ...
+
+
+class AgentStep(Protocol):
+    """Runs the agent, innermost: starts it, lets messages flow, and returns when it is stopped or gone.
+
+    It waits for `lifecycle.stopped()`, or calls `stop` or `fail` itself when the agent ends. What it raises fails the
+    run.
+    """
+
+    async def __call__(self, spec: AgentSpawnSpec, host: Host, lifecycle: "Lifecycle") -> PauseInfo:
+        """Run the agent as `spec` says on `host`; how that ended."""
+        ...
+
+
+class Lifecycle:
+    """The plugs of one run, driven through its phases. `unavailable` makes the host that stands for a missing one."""
+
+    def __init__(
+        self,
+        entries: Sequence[PlugEntry],
+        facts: RunFacts,
+        *,
+        recorder: StepRecorder,
+        agent: AgentStep,
+        unavailable: Callable[[str], Host],
+        clock: Clock,
+        limits: PhaseLimits,
+        history: History,
+        log: PlugLogger,
+    ) -> None:
+        levels: list[Level] = []
+        for index, entry in enumerate(entries):
+            levels.append(Level(facts, entry, index, tuple(levels)))
+        self.levels: tuple[Level, ...] = tuple(levels)
+        self.clock = clock
+        self.log = log
+        self._recorder = recorder
+        self._agent = agent
+        self._unavailable = unavailable
+        self._limits = limits
+        self._loaded = set(history.loaded)
+        self._handed = set(history.handed)
+        self._gone: set[str] = set()
+        self._stop: PauseInfo | None = None
+        self._stop_event = asyncio.Event()
+        self._stop_recording: asyncio.Task[None] | None = None
+        self._late: list[BaseException] = []  # failures while the agent was being stopped for another reason
+        self._watches: list[Watch] = []
+        self._hurried = False
+        self._end: TeardownInfo | None = None  # set while everything is being removed
+
+    # Stopping
+
+    @property
+    def stop_requested(self) -> PauseInfo | None:
+        """How the inside ends because of the first request to stop; None while there is none."""
+        return self._stop
+
+    def stop(self, reason: EndReason) -> None:
+        """Ask for the stop of the run; the first request wins. Nothing is cancelled."""
+        self._decide(PauseInfo(reason))
+
+    def fail(self, error: BaseException) -> None:
+        """Stop the run because of a failure; one that comes while the agent is being stopped counts too."""
+        if self._stop is not None and self._stop.error is not error:
+            self._late.append(error)
+        self._decide(PauseInfo("failed", error))
+
+    async def stopped(self) -> PauseInfo:
+        """Wait until a stop is decided and recorded; how the inside ends because of it."""
+        await self._stop_event.wait()
+        await self._record_stop()
+        assert self._stop is not None
+        return self._stop
+
+    def hurry(self) -> None:
+        """Cut every limit, present and future, to 5 s, and give notice in teardown."""
+        self._hurried = True
+        for level in self.levels:
+            if self._end is not None:
+                level.stop(self._end.reason)
+        for watch in self._watches:
+            watch.cut(HURRY_SECONDS)
+
+    def _decide(self, info: PauseInfo) -> None:
+        if self._stop is not None:
+            return
+        self._stop = info
+        for level in self.levels:
+            level.stop(info.reason)
+        self._stop_event.set()
+
+    async def _record_stop(self) -> None:
+        if self._stop_recording is None:
+            assert self._stop is not None
+            self._stop_recording = asyncio.create_task(self._recorder.stopping(self._stop.reason))
+        await asyncio.shield(self._stop_recording)
+
+    # Session
+
+    async def session(self, draft: AgentDraft, host: Host) -> PauseInfo:
+        """Attach all levels, run the agent, pause all levels; what is seen outside the outermost one."""
+        return await self._session(0, draft, host)
+
+    async def _session(self, index: int, draft: AgentDraft, host: Host) -> PauseInfo:
+        """What the level outside `index` sees of it and of all that is further in."""
+        if self._stop is not None:
+            return self._stop
+        if index == len(self.levels):
+            return await self._run_agent(draft, host)
+        level = self.levels[index]
+        self._begin(level, "session", draft, host)
+        await self._handle(level, self._attach_and_pause(level))
+        failure = level.failure
+        if failure is None and not level.entered:
+            failure = NextMisuse(f"The plug {level.label} returned from `session` without calling `next()`.")
+        base = level.paused
+        if base is None and self._stop is not None and self._stop.reason == "failed":
+            base = self._stop if self._stop.error is not failure else None
+        if failure is None:
+            assert base is not None  # `next` was called, so it returned something
+            return base
+        level.log.error("the plug failed", error=failure)
+        self.fail(failure)
+        if base is not None and base.error is level.cancelled and level.cancelled is not None:
+            # The inside was stopped because of this very failure.
+            return PauseInfo("failed", failure, base.also)
+        return _pause_failed(base, failure)
+
+    async def _attach_and_pause(self, level: Level) -> None:
+        await self._prepare(level)
+        level.enter("session")
+        await self._recorder.attached(level.key)
+        level.watch.begin("attach", self._limit(self._limits.attach))
+        assert level.instance is not None
+
+        async def next_session(host: Host | None = None) -> PauseInfo:
+            if isinstance(host, Gone):
+                raise NextMisuse("GONE can be said in `teardown` only.")
+            inner = self._enter(level, host, lambda: self._inside_session(level, host))
+            try:
+                return await outlast(inner, lambda: self._cancelled_in_next(level))
+            finally:
+                if not level.concluded:
+                    level.enter("pause")
+                    level.watch.begin("pause", self._limit(self._limits.pause))
+
+        await level.instance.session(next_session)
+
+    def _cancelled_in_next(self, level: Level) -> None:
+        level.cancelled = PlugCancelled(f"The plug {level.label} was cancelled while it waited for the inside.")
+        self.fail(level.cancelled)
+
+    async def _inside_session(self, level: Level, host: Host | None) -> PauseInfo:
+        """What `next` returns: everything further in, then the closed host. Never raises for any of it."""
+        inner_host = host if host is not None else level.outside
+        try:
+            if self._stop is None:
+                await self._record_handed(level, host is not None)
+            draft = level.agent.inner(lambda: inner_host.info.workspace)
+            info = await self._session(level.plug.index + 1, draft, inner_host)
+        except Exception as error:  # the journal, say: whatever it is, the plug is to pause as usual
+            self.log.error("the run cannot go on", error=error)
+            self.fail(error)
+            info = PauseInfo("failed", error)
+        await self._close(level, host)
+        self._decide(PauseInfo(info.reason, info.error))
+        try:
+            await self._record_stop()
+            await self._recorder.paused(level.key)
+        except Exception as error:  # pausing saves costs also where it cannot be recorded
+            self.log.error("a step cannot be recorded", error=error)
+            info = _pause_failed(info, error)
+        level.paused = info
+        return info
+
+    async def _record_handed(self, level: Level, handed: bool) -> None:
+        if handed or level.key in self._handed:
+            await self._recorder.handed(level.key, handed)
+        if handed:
+            self._handed.add(level.key)
+        else:
+            self._handed.discard(level.key)
+
+    async def _run_agent(self, draft: AgentDraft, host: Host) -> PauseInfo:
+        draft.freeze()
+        try:
+            info = await self._agent(draft.spec(), host, self)
+        except Exception as error:
+            info = PauseInfo("failed", error)
+        for later in self._late:
+            info = _pause_failed(info, later)
+        if info.error is not None:
+            self.log.error("the agent's part of the run failed", error=info.error)
+        return info
+
+    # Teardown
+
+    async def teardown(self, end: TeardownInfo, draft: AgentDraft, host: Host) -> TeardownInfo:
+        """Remove everything, the innermost first. `end`: why the session ends. What is seen outside level 0."""
+        self._end = end
+        return await self._teardown(0, draft, host, end)
+
+    async def _teardown(self, index: int, draft: AgentDraft, host: Host, end: TeardownInfo) -> TeardownInfo:
+        if index == len(self.levels):
+            return end
+        level = self.levels[index]
+        self._begin(level, "teardown", draft, host)
+        if self._hurried:
+            level.stop(end.reason)
+        ever_loaded = level.key in self._loaded
+        await self._handle(level, self._remove(level, end))
+        failure = level.failure
+        if failure is None and not level.entered:
+            failure = NextMisuse(f"The plug {level.label} returned from `teardown` without calling `next()`.")
+        if level.inner is None:
+            # What is further in must not stay because this plug failed.
+            self._enter(level, None, lambda: self._inside_teardown(level, None, end), again=True)
+            assert level.inner is not None
+            await level.inner
+        assert level.torn is not None
+        if level.instance is not None:
+            await level.persisted.close()
+        if failure is None or self._forgiven(level, failure):
+            return level.torn
+        if not level.loaded and not ever_loaded:
+            level.log.warning("a plug that was never loaded in this session cannot be prepared", error=failure)
+            return level.torn
+        level.log.error("the clean-up failed", error=failure)
+        return _cleanup_failed(level.torn, failure)
+
+    async def _remove(self, level: Level, end: TeardownInfo) -> None:
+        if not level.loaded:
+            await self._prepare(level)
+        level.enter("teardown")
+        await self._recorder.torn(level.key)
+        limit = self._limit(self._limits.teardown)
+        notice = (NOTICE_SECONDS, lambda: level.stop(end.reason))
+        level.watch.begin("teardown", limit, notice)
+        assert level.instance is not None
+
+        async def next_teardown(host: Host | Gone | None = None) -> TeardownInfo:
+            inner = self._enter(level, host, lambda: self._inside_teardown(level, host, end))
+            try:
+                return await outlast(inner, lambda: None)
+            finally:
+                if not level.concluded:
+                    level.watch.begin("teardown", self._limit(self._limits.teardown), notice)
+
+        await level.instance.teardown(next_teardown)
+
+    async def _inside_teardown(self, level: Level, host: Host | Gone | None, end: TeardownInfo) -> TeardownInfo:
+        missing = host is None and level.key in self._handed
+        if isinstance(host, Gone):
+            self._gone.add(level.label)
+            inner_host = self._unavailable(level.label)
+        elif missing:
+            inner_host = self._unavailable(level.label)
+        else:
+            inner_host = host if host is not None else level.outside
+        try:
+            draft = level.agent.inner(lambda: inner_host.info.workspace)
+            info = await self._teardown(level.plug.index + 1, draft, inner_host, end)
+        except Exception as error:  # the store, say: this plug must destroy its own things all the same
+            self.log.error("the clean-up inside failed", error=error)
+            info = _cleanup_failed(end, error)
+        if not isinstance(host, Gone):
+            await self._close(level, host)
+        level.torn = info
+        return info
+
+    def _forgiven(self, level: Level, failure: BaseException) -> bool:
+        """Whether a clean-up failed only because the machine it was for no longer exists."""
+        if isinstance(failure, BaseExceptionGroup):
+            forgiven = all(self._forgiven(level, error) for error in failure.exceptions)
+        else:
+            forgiven = isinstance(failure, HostUnavailable) and failure.plug in self._gone
+        if forgiven:
+            level.log.info("there is nothing to clean up: its machine is gone", error=failure)
+        return forgiven
+
+    # Both phases
+
+    def _begin(self, level: Level, phase: str, draft: AgentDraft, host: Host) -> None:
+        def too_long(part: str, limit: float) -> None:
+            level.failure = PhaseTimeout(f"The plug {level.label} took longer than {limit:g} s to {_DOING[part]}.")
+            if self._end is None:
+                self.fail(level.failure)
+
+        watch = Watch(self.clock, too_long)
+        self._watches.append(watch)
+        level.begin(phase, draft, host, watch)
+
+    async def _prepare(self, level: Level) -> None:
+        async def on_load() -> None:
+            await self._recorder.loaded(level.key)
+            self._loaded.add(level.key)
+
+        level.enter("prepare")
+        level.watch.begin("prepare", self._limit(self._limits.prepare))
+        await level.prepare(on_load)
+
+    async def _handle(self, level: Level, handler: Coroutine[Any, Any, None]) -> None:
+        """Run a handler to its end, or to where it is abandoned; what it raised is the level's failure."""
+        task = asyncio.create_task(_guarded(level, handler), name=f"plug {level.label}")
+        level.watch.observe(task)
+        if not await level.watch.ended():
+            level.log.error("the plug ignores its cancellation and is abandoned")
+        level.concluded = True
+        if level.inner is not None and not level.inner.done():
+            # The handler left while `next()` was pending in a task of its own.
+            if level.failure is None:
+                level.failure = NextMisuse(f"The plug {level.label} ended before its `next()` returned.")
+            if self._end is None:
+                self.fail(level.failure)
+            await level.inner
+
+    def _enter(
+        self,
+        level: Level,
+        host: Host | Gone | None,
+        inside: Callable[[], Coroutine[Any, Any, Any]],
+        *,
+        again: bool = False,
+    ) -> "asyncio.Task[Any]":
+        """Go inwards: the draft is frozen, the plug's clock stands still."""
+        if not again:
+            if level.concluded:
+                raise NextMisuse(f"The plug {level.label} called `next()` after its handler had ended.")
+            if level.entered:
+                raise NextMisuse(f"The plug {level.label} called `next()` a second time.")
+            if host is not None and not isinstance(host, Gone):
+                _check_handed(level, host)
+        level.entered = True
+        level.watch.stop()
+        level.agent.freeze()
+        level.inner = asyncio.create_task(inside(), name=f"inside {level.label}")
+        return level.inner
+
+    async def _close(self, level: Level, host: Host | None) -> None:
+        """Close a handed host; nothing that goes wrong with it changes how the run ends."""
+        if host is None:
+            return
+        closing = asyncio.create_task(host.aclose())
+        if not await within(self.clock, closing, self._limit(CLOSE_SECONDS)):
+            closing.cancel()
+            level.log.error("the host handed inwards could not be closed in time")
+        elif closing.cancelled():
+            level.log.error("closing the host handed inwards was cancelled")
+        elif closing.exception() is not None:
+            level.log.error("the host handed inwards could not be closed", error=closing.exception())
+
+    def _limit(self, seconds: float) -> float:
+        return min(seconds, HURRY_SECONDS) if self._hurried else seconds
+
+    async def finish(self) -> None:
+        """After the last handler of the run: refuse further writes of state."""
+        for level in self.levels:
+            if level.instance is not None:
+                await level.persisted.close()
+
+
+_DOING = {"prepare": "be prepared", "attach": "attach", "pause": "pause", "teardown": "clean up"}
+
+
+async def _guarded(level: Level, handler: Coroutine[Any, Any, None]) -> None:
+    # Nothing may leave the task: SystemExit and its like would end the event loop.
+    try:
+        await handler
+    except asyncio.CancelledError:
+        if level.failure is None:
+            level.failure = level.cancelled or PlugCancelled(f"The plug {level.label} cancelled itself.")
+    except BaseException as error:
+        if level.failure is None:
+            level.failure = error
+        else:
+            level.log.error("the plug failed while it was being cancelled", error=error)
+    finally:
+        level.watch.stop()
+
+
+def _check_handed(level: Level, host: Host) -> None:
+    if host.bound:
+        raise NextMisuse(f"The plug {level.label} handed on a view bound to a draft, `ctx.host` say; hand on a host.")
+    if host.closed:
+        raise HostClosed(f"The plug {level.label} handed on a host that is closed.")
+
+
+def _pause_failed(info: PauseInfo | None, error: BaseException) -> PauseInfo:
+    if info is None or info.error is None:
+        return PauseInfo("failed", error)
+    if error is info.error or error in info.also:
+        return info
+    return PauseInfo("failed", info.error, (*info.also, error))
+
+
+def _cleanup_failed(info: TeardownInfo, error: BaseException) -> TeardownInfo:
+    if info.cleanup_failed:
+        return TeardownInfo(info.reason, info.error, True, (*info.also, error))
+    before: Iterable[BaseException] = (info.error,) if info.error is not None else ()
+    return TeardownInfo(info.reason, error, True, (*before, *info.also))
