@@ -105,6 +105,23 @@ class Stopping:
             self._event.set()
 
 
+def pause_failed(info: PauseInfo | None, error: BaseException) -> PauseInfo:
+    """`info` after one more failure; the first stays `error`."""
+    if info is None or info.error is None:
+        return PauseInfo("failed", error)
+    if error is info.error or error in info.also:
+        return info
+    return PauseInfo("failed", info.error, (*info.also, error))
+
+
+def cleanup_failed(info: TeardownInfo, error: BaseException) -> TeardownInfo:
+    """`info` after one more failed clean-up; the first is `error`, the session's own failure the first of `also`."""
+    if info.cleanup_failed:
+        return TeardownInfo(info.reason, info.error, True, (*info.also, error))
+    before = (info.error,) if info.error is not None else ()
+    return TeardownInfo(info.reason, error, True, (*before, *info.also))
+
+
 def _check_reason(reason: str, forbidden: str, what: str) -> None:
     if reason not in END_REASONS:
         raise ValueError(f"{reason!r} is not one of {', '.join(END_REASONS)}.")

@@ -5,17 +5,17 @@ one whatever happens to the handler, so that a failure or a cancellation never c
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from jsrun.plugs._level import Level, PlugEntry, RunFacts
+from jsrun.plugs._steps import AgentStep, History, PhaseLimits, StepRecorder
 from jsrun.plugs._watch import Watch, outlast, within
-from jsrun.plugs.api import AgentSpawnSpec, Gone, Host, PlugLogger
+from jsrun.plugs.api import Gone, Host, PlugLogger
 from jsrun.plugs.clock import Clock
 from jsrun.plugs.draft import AgentDraft
 from jsrun.plugs.errors import HostClosed, HostUnavailable, NextMisuse, PhaseTimeout, PlugCancelled
-from jsrun.plugs.infos import EndReason, PauseInfo, TeardownInfo
+from jsrun.plugs.infos import EndReason, PauseInfo, TeardownInfo, cleanup_failed, pause_failed
 
 # A handed host must be closed in this time, in seconds; then it is left alone.
 CLOSE_SECONDS = 30.0
@@ -23,67 +23,6 @@ CLOSE_SECONDS = 30.0
 NOTICE_SECONDS = 10.0
 # After a second signal nothing may take longer than this, in seconds.
 HURRY_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseLimits:
-    """How long a plug's own code may take, in seconds: to be prepared, and in each phase on each side of `next`."""
-
-    prepare: float = 60.0
-    attach: float = 600.0
-    pause: float = 120.0
-    teardown: float = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """What earlier runs of the session did: keys of the plugs ever loaded, and of those that handed a host inwards."""
-
-    loaded: frozenset[str] = frozenset()
-    handed: frozenset[str] = frozenset()
-
-
-class StepRecorder(Protocol):
-    """Where the steps of plugs are written down. Each is called, and must be durable, before the step is made.
-
-    `plug` is the id of the plug, or `#` and its index if it has none.
-    """
-
-    async def loaded(self, plug: str) -> None:
-        """The plug's `load` is about to be called."""
-        ...
-
-    async def attached(self, plug: str) -> None:
-        """The plug's `session` is about to be called."""
-        ...
-
-    async def handed(self, plug: str, host: bool) -> None:
-        """In `session` the plug goes on inwards, with a host of its own or without one; the last word counts."""
-        ...
-
-    async def stopping(self, reason: EndReason) -> None:
-        """The stop was decided; what follows is stopping the agent and pausing."""
-        ...
-
-    async def paused(self, plug: str) -> None:
-        """The plug is about to pause."""
-        ...
-
-    async def torn(self, plug: str) -> None:
-        """The plug's `teardown` is about to be called."""
-        ...
-
-
-class AgentStep(Protocol):
-    """Runs the agent, innermost: starts it, lets messages flow, and returns when it is stopped or gone.
-
-    It waits for `lifecycle.stopped()`, or calls `stop` or `fail` itself when the agent ends. What it raises fails the
-    run.
-    """
-
-    async def __call__(self, spec: AgentSpawnSpec, host: Host, lifecycle: "Lifecycle") -> PauseInfo:
-        """Run the agent as `spec` says on `host`; how that ended."""
-        ...
 
 
 class Lifecycle:
@@ -199,7 +138,7 @@ class Lifecycle:
         if base is not None and base.error is level.cancelled and level.cancelled is not None:
             # The inside was stopped because of this very failure.
             return PauseInfo("failed", failure, base.also)
-        return _pause_failed(base, failure)
+        return pause_failed(base, failure)
 
     async def _attach_and_pause(self, level: Level) -> None:
         await self._prepare(level)
@@ -244,7 +183,7 @@ class Lifecycle:
             await self._recorder.paused(level.key)
         except Exception as error:  # pausing saves costs also where it cannot be recorded
             self.log.error("a step cannot be recorded", error=error)
-            info = _pause_failed(info, error)
+            info = pause_failed(info, error)
         level.paused = info
         return info
 
@@ -263,7 +202,7 @@ class Lifecycle:
         except Exception as error:
             info = PauseInfo("failed", error)
         for later in self._late:
-            info = _pause_failed(info, later)
+            info = pause_failed(info, later)
         if info.error is not None:
             self.log.error("the agent's part of the run failed", error=info.error)
         return info
@@ -301,7 +240,7 @@ class Lifecycle:
             level.log.warning("a plug that was never loaded in this session cannot be prepared", error=failure)
             return level.torn
         level.log.error("the clean-up failed", error=failure)
-        return _cleanup_failed(level.torn, failure)
+        return cleanup_failed(level.torn, failure)
 
     async def _remove(self, level: Level, end: TeardownInfo) -> None:
         if not level.loaded:
@@ -337,7 +276,7 @@ class Lifecycle:
             info = await self._teardown(level.plug.index + 1, draft, inner_host, end)
         except Exception as error:  # the store, say: this plug must destroy its own things all the same
             self.log.error("the clean-up inside failed", error=error)
-            info = _cleanup_failed(end, error)
+            info = cleanup_failed(end, error)
         if not isinstance(host, Gone):
             await self._close(level, host)
         level.torn = info
@@ -458,18 +397,3 @@ def _check_handed(level: Level, host: Host) -> None:
         raise NextMisuse(f"The plug {level.label} handed on a view bound to a draft, `ctx.host` say; hand on a host.")
     if host.closed:
         raise HostClosed(f"The plug {level.label} handed on a host that is closed.")
-
-
-def _pause_failed(info: PauseInfo | None, error: BaseException) -> PauseInfo:
-    if info is None or info.error is None:
-        return PauseInfo("failed", error)
-    if error is info.error or error in info.also:
-        return info
-    return PauseInfo("failed", info.error, (*info.also, error))
-
-
-def _cleanup_failed(info: TeardownInfo, error: BaseException) -> TeardownInfo:
-    if info.cleanup_failed:
-        return TeardownInfo(info.reason, info.error, True, (*info.also, error))
-    before: Iterable[BaseException] = (info.error,) if info.error is not None else ()
-    return TeardownInfo(info.reason, error, True, (*before, *info.also))

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from jsrun.plugs._level import Bind, PlugEntry, RunFacts
+from jsrun.plugs._steps import AgentStep, History, PhaseLimits, StepRecorder
 from jsrun.plugs._watch import outlast, within
 from jsrun.plugs.api import Host, PlugLogger
 from jsrun.plugs.clock import Clock, LoopClock
 from jsrun.plugs.draft import AgentDraft
 from jsrun.plugs.errors import NotResumable, PlugError
 from jsrun.plugs.host_api import Env
-from jsrun.plugs.infos import EndReason, PauseInfo, RunInfo, SessionInfo, TeardownInfo
-from jsrun.plugs.lifecycle import CLOSE_SECONDS, AgentStep, History, Lifecycle, PhaseLimits, StepRecorder
+from jsrun.plugs.infos import EndReason, PauseInfo, RunInfo, SessionInfo, TeardownInfo, cleanup_failed
+from jsrun.plugs.lifecycle import CLOSE_SECONDS, Lifecycle
 from jsrun.plugs.persist import StateStore
 
 RunState: TypeAlias = Literal["paused", "ended", "leftover"]
@@ -47,8 +48,8 @@ class RunPlan:
     agent: AgentBase = AgentBase()
     env: Mapping[str, str] = field(default_factory=dict)
     may_pause: bool = False
-    history: History = History()
-    limits: PhaseLimits = PhaseLimits()
+    history: History = field(default_factory=History)
+    limits: PhaseLimits = field(default_factory=PhaseLimits)
     end: TeardownInfo | None = None
 
 
@@ -259,8 +260,7 @@ class Run:
             await self._store.delete_session(self.plan.session.id)
         except PlugError as error:
             self._log.error("the state of the session could not be removed", error=error)
-            before = (torn.error,) if torn.error is not None else ()
-            return TeardownInfo(torn.reason, error, True, (*before, *torn.also))
+            return cleanup_failed(torn, error)
         return torn
 
     def _draft(self) -> AgentDraft:
