@@ -196,12 +196,14 @@ async def test_runs_take_turns_in_order(narrow: ptc.Runtime) -> None:
         return number
 
     image = await narrow.load("return t.work(n)", {"t": {"work": work}}, input_name="n")
-    runs = [image.start(input=number, timeout=0.6) for number in range(20)]
+    runs = [image.start(input=number, timeout=0.9) for number in range(20)]
     outcomes = [await run.outcome() for run in runs]
     assert [outcome.value for outcome in outcomes] == list(range(20))
     assert most == 2
-    assert all(abs(place - number) <= 1 for place, number in enumerate(order))
-    assert all(outcome.elapsed < 0.6 for outcome in outcomes)
+    for place, number in enumerate(order):
+        overtaken = set(range(number)) - set(order[:place])
+        assert len(overtaken) <= 1, "only a run that had its turn, and whose process is slow, is overtaken"
+    assert all(outcome.elapsed < 0.9 for outcome in outcomes)
 
 
 # --- input ---
