@@ -74,7 +74,7 @@ def test_a_member_name_property_that_errors_need_is_refused(member: str) -> None
         (7, "mapping"),
         ([echo], "mapping"),
     ],
-    ids=repr,
+    ids=["empty", "number", "not callable", "none", "twice", "no mapping", "list"],
 )
 def test_bad_functions_are_refused(functions: Any, reason: str) -> None:
     """PTC-126 names and functions."""
