@@ -77,6 +77,7 @@ class Lifecycle:
         """Stop the run because of a failure; one that comes while the agent is being stopped counts too."""
         if self._stop is not None and self._stop.error is not error:
             self._late.append(error)
+            self.log.error("the run fails while it is being stopped", error=error)
         self._decide(PauseInfo("failed", error))
 
     async def stopped(self) -> PauseInfo:
@@ -113,7 +114,13 @@ class Lifecycle:
 
     async def session(self, draft: AgentDraft, host: Host) -> PauseInfo:
         """Attach all levels, run the agent, pause all levels; what is seen outside the outermost one."""
-        return await self._session(0, draft, host)
+        info = await self._session(0, draft, host)
+        self._decide(PauseInfo(info.reason, info.error))
+        try:
+            await self._record_stop()
+        except Exception as error:  # told by a level already, unless there is none
+            info = pause_failed(info, error)
+        return info
 
     async def _session(self, index: int, draft: AgentDraft, host: Host) -> PauseInfo:
         """What the level outside `index` sees of it and of all that is further in."""
@@ -134,7 +141,7 @@ class Lifecycle:
             assert base is not None  # `next` was called, so it returned something
             return base
         level.log.error("the plug failed", error=failure)
-        self.fail(failure)
+        self._decide(PauseInfo("failed", failure))
         if base is not None and base.error is level.cancelled and level.cancelled is not None:
             # The inside was stopped because of this very failure.
             return PauseInfo("failed", failure, base.also)
