@@ -47,7 +47,7 @@ class AgentDraft:
         self._command = _text(value, "command") if value is not None else None
 
     @property
-    def args(self) -> MutableSequence[str]:
+    def args(self) -> "_Args":
         """What follows the command."""
         return self._args
 
@@ -57,7 +57,7 @@ class AgentDraft:
         self._args = _Args(self, value)
 
     @property
-    def env(self) -> MutableMapping[str, str | None]:
+    def env(self) -> "_Env":
         """Variables over the host's base environment."""
         return self._env
 
@@ -144,6 +144,9 @@ class _Args(MutableSequence[str]):
         """Put `value` before `index`."""
         self._draft._check()
         self._values.insert(index, _text(value, "argument"))
+
+    def __add__(self, other: Iterable[str]) -> list[str]:
+        return [*self._values, *other]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Args | list | tuple) and list(self) == list(other)
