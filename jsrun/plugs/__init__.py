@@ -79,11 +79,14 @@ if TYPE_CHECKING:
         UnknownSession,
         WireError,
     )
+    from jsrun.plugs.hosts.path import HostPath
+    from jsrun.plugs.message import METHODS, Message, MethodInfo
     from jsrun.plugs.persist import MemoryStore, PersistedState, SqliteStore, StateStore
     from jsrun.plugs.sealed import EncryptedStore
 
 __all__ = [
     "GONE",
+    "METHODS",
     "PLUG_API_VERSION",
     "AgentDraft",
     "AgentError",
@@ -111,12 +114,15 @@ __all__ = [
     "HostError",
     "HostFs",
     "HostInfo",
+    "HostPath",
     "HostProcess",
     "HostUnavailable",
     "InvalidLine",
     "Issue",
     "LineTooLong",
     "MemoryStore",
+    "Message",
+    "MethodInfo",
     "MissingExtra",
     "NextMessage",
     "NextMisuse",
@@ -229,6 +235,8 @@ _HOMES = {
         "UnknownSession",
         "WireError",
     ),
+    "jsrun.plugs.hosts.path": ("HostPath",),
+    "jsrun.plugs.message": ("METHODS", "Message", "MethodInfo"),
     "jsrun.plugs.persist": (
         "MemoryStore",
         "PersistedState",

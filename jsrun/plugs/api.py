@@ -145,7 +145,8 @@ class SetupPlace:
 class PlugLogger:
     """A plug's log. Every line carries session, run, plug and phase; more fields are given as keywords.
 
-    Lines go to the logger "jsrun.plugs"; the record's `plug` attribute has all fields as a dict.
+    An exception given as `error` is shown as its type and text, with its traceback where debugging is on. Lines
+    go to the logger "jsrun.plugs"; the record's `plug` attribute has all fields as a dict.
     """
 
     def __init__(self, fields: Mapping[str, Any], logger: logging.Logger | None = None) -> None:
@@ -176,8 +177,16 @@ class PlugLogger:
         if not self._logger.isEnabledFor(level):
             return
         everything = {**self._fields, **fields}
-        shown = " ".join(f"{name}={value}" for name, value in everything.items() if value is not None)
-        self._logger.log(level, "%s [%s]", message, shown, extra={"plug": everything})
+        shown = " ".join(f"{name}={_shown(value)}" for name, value in everything.items() if value is not None)
+        cause = everything.get("error") if self._logger.isEnabledFor(logging.DEBUG) else None
+        trace = cause if isinstance(cause, BaseException) else None
+        self._logger.log(level, "%s [%s]", message, shown, extra={"plug": everything}, exc_info=trace)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, BaseException):
+        return f"{type(value).__name__}: {value}" if str(value) else type(value).__name__
+    return str(value)
 
 
 class ContextSource(Protocol):
