@@ -20,3 +20,495 @@
 
 `plugs` are instances, outermost first, with `ctx.plug` and `message`.
 """
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jsrun.plugs._job import Far, Job, Seat, current_job
+from jsrun.plugs._place import HOLD_SECONDS, Holder, HoldWatch, Place
+from jsrun.plugs._side import CANCELLED_TEXT, Queued, Side
+from jsrun.plugs._watch import within
+from jsrun.plugs.api import Plug, PlugLogger
+from jsrun.plugs.clock import Clock, LoopClock
+from jsrun.plugs.errors import (
+    AgentExited,
+    AgentNotRunning,
+    ChainStalled,
+    LineTooLong,
+    PlugError,
+    RequestError,
+)
+from jsrun.plugs.message import Direction, Kind, Message
+from jsrun.plugs.wire import INTERNAL_ERROR, REQUEST_CANCELLED, Answer, Call
+
+# How long a cancelled request may take to be answered by the far side, and handlers to end once told to, in seconds.
+CANCEL_SECONDS: Final = 5.0
+GRACE_SECONDS: Final = 5.0
+
+CLIENT_GONE: Final = "The client is gone."
+SESSION_OVER: Final = "The session is over."
+SESSION_FAILED: Final = "The session failed."
+AGENT_GONE: Final = "The agent is gone."
+STOPPING: Final = "The session is being stopped."
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A message that is done, as the side it came from sees it: `message` as read, and the answer as written.
+
+    `began` and `ended` are seconds of the chain's clock, `size` bytes of the line read. `reached` tells whether it got
+    to the far side.
+    """
+
+    message: Message
+    size: int
+    began: float
+    ended: float
+    reached: bool
+    result: Any = None
+    error: RequestError | None = None
+
+
+class MessageChain:
+    """See the module. `hold` is how long plug code may hold a place, in seconds.
+
+    `on_failure` is called once, with the first failure of the session that a message shows. `on_message` sees every
+    message from either side when it is done; what it raises is logged.
+    """
+
+    def __init__(
+        self,
+        plugs: Sequence[Plug],
+        client: Side,
+        agent: Side,
+        *,
+        clock: Clock | None = None,
+        hold: float = HOLD_SECONDS,
+        on_failure: Callable[[BaseException], None],
+        on_message: Callable[[Passed], None] | None = None,
+        log: PlugLogger | None = None,
+    ) -> None:
+        self.client = client
+        self.agent = agent
+        self.clock: Clock = clock if clock is not None else LoopClock()
+        self.hidden = False
+        self._log = log if log is not None else PlugLogger({})
+        self._on_failure = on_failure
+        self._on_message = on_message
+        inwards = [
+            Seat(index, _label(plug), plug.message) for index, plug in enumerate(plugs) if "message" in plug.handlers
+        ]
+        self._seats: dict[Direction, list[Seat]] = {"to_agent": inwards, "from_agent": inwards[::-1]}
+        self._watches = {
+            side.name: HoldWatch(self.clock, hold, self._notice, self._stalled) for side in (client, agent)
+        }
+        self._pumps: dict[str, asyncio.Task[None]] = {}
+        self._jobs: set[Job] = set()
+        self._begun: dict[tuple[Side, int], Job] = {}
+        self._calls: dict[tuple[Side, int], Far] = {}
+        self._idle = {client.name: asyncio.Event(), agent.name: asyncio.Event()}
+        self._admitted = self._stopping = self._closed = False
+        self._lost: AgentExited | None = None
+        self._failure: BaseException | None = None
+        self._failure_text = SESSION_OVER
+        self._last = self.clock.now()
+        client.listener = agent.listener = self
+
+    # Running
+
+    def start(self) -> None:
+        """Let agent lines flow."""
+        for side in (self.agent, self.client):
+            self._pumps[side.name] = asyncio.get_running_loop().create_task(self._pump(side))
+            if side.failure is not None:
+                self.broken(side, side.failure)
+
+    def admit(self) -> None:
+        """Let client lines flow."""
+        self._admitted = True
+        self.client.news.set()
+
+    def stop(self) -> None:
+        """Begin no client line any more, and let what the agent sends reach no plug, answers excepted."""
+        self._stopping = True
+        self.client.news.set()
+
+    async def send(self, index: int, message: Message) -> Any:
+        """Start a message at the place of the plug at `index` (-1 is the client's): it passes the plugs beyond.
+
+        It is not queued; the result is as of `next`. AgentNotRunning if the agent is gone or not there yet,
+        TypeError for what is no message.
+        """
+        if not isinstance(message, Message):
+            raise TypeError(f"send() takes a Message, not {type(message).__name__}.")
+        if self._closed or self._lost is not None or not self._pumps:
+            raise AgentNotRunning("A message can be sent only while the agent runs.")
+        inwards = message.direction == "to_agent"
+        seats = [
+            seat for seat in self._seats[message.direction] if (seat.index > index if inwards else seat.index < index)
+        ]
+        job = Job(self, message, seats, self.agent if inwards else self.client)
+        token = current_job.set(job)
+        self._last = self.clock.now()
+        try:
+            return await job.run()
+        except RequestError as error:
+            if message.kind == "request":
+                raise
+            self._log.warning("a notification was refused", method=message.method, plug=job.label, error=error)
+            return None
+        finally:
+            current_job.reset(token)
+            job.done = True
+            job.settle()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that were begun and not answered, of both sides and of plugs."""
+        return len(self._begun) + len(self._calls)
+
+    def quiet_since(self) -> float | None:
+        """Since when, on the chain's clock, nothing is in flight or waits; None while something does."""
+        if self._jobs or self._calls or self.client.queued or self.agent.queued:
+            return None
+        return self._last
+
+    async def drained(self, side: Side) -> None:
+        """Wait until all that can be read from a side was read and has settled its place."""
+        await self._idle[side.name].wait()
+
+    # Ending
+
+    async def cancel_prompts(self, seconds: float) -> None:
+        """Cancel each prompt in flight, through the chain, and wait for their answers, so many seconds at most."""
+        prompts = [
+            far for far in self._calls.values() if far.side is self.agent and far.message.method == "session/prompt"
+        ]
+        if not prompts:
+            return
+        sessions = {
+            far.message.params["sessionId"]: None
+            for far in prompts
+            if isinstance(far.message.params, dict) and isinstance(far.message.params.get("sessionId"), str)
+        }
+        tasks: set[asyncio.Future[Any]] = {far.answer for far in prompts}
+        tasks |= {job.task for far in prompts for job in far.job.lineage() if job.task is not None}
+        cancels = [asyncio.create_task(self._cancel_prompt(session)) for session in sessions]
+        await self._within({*tasks, *cancels}, seconds)
+        for cancel in cancels:
+            cancel.cancel()
+
+    def agent_lost(self, error: AgentExited) -> None:
+        """The agent is gone: whoever waits for it gets `error`."""
+        if self._lost is None:
+            self._lost = error
+            self._fail_calls(self.agent, error)
+
+    def client_lost(self) -> None:
+        """The client is gone: whoever waits for it gets -32603."""
+        self._fail_calls(self.client, RequestError(INTERNAL_ERROR, CLIENT_GONE))
+
+    async def close(self, error: BaseException | None = None, text: str | None = None) -> None:
+        """End all messages: handlers get 5 s to end by themselves unless the session failed, then they are cancelled.
+
+        Every request that was begun is answered, -32603 with `text` (or what the failure says) where no handler does.
+        """
+        if error is not None and self._failure is None:
+            self._failure = error
+            self._failure_text = text if text is not None else _text_for(error)
+        self._closed = True
+        for pump in self._pumps.values():
+            pump.cancel()
+        for watch in self._watches.values():
+            watch.close()
+        if self._failure is None or isinstance(self._failure, AgentExited):
+            self.agent_lost(AgentExited(None))
+            await self._within(self._tasks(), GRACE_SECONDS)
+        self._answer_all()
+        for job in self._jobs:
+            job.interrupt()
+        gone = AgentNotRunning("The agent is stopped.")
+        for far in list(self._calls.values()):
+            if not far.answer.done():
+                far.answer.set_exception(gone)
+        if not await self._within(self._tasks(), GRACE_SECONDS):
+            for job in self._jobs:
+                self._log.error(
+                    "a message handler did not end and is left behind", plug=job.label, method=job.message.method
+                )
+        await asyncio.gather(*self._pumps.values(), return_exceptions=True)
+        for side in (self.client, self.agent):
+            if side.listener is self:
+                side.listener = None
+        await self._within({asyncio.ensure_future(self.client.flush())}, GRACE_SECONDS)
+
+    # What a side tells at once
+
+    def cancel(self, side: Side, number: int) -> None:
+        """See Listener."""
+        job = self._begun.get((side, number))
+        if job is None or job.cancelled:
+            return
+        job.cancelled = True
+        if job.pending:
+            for far in job.pending:
+                far.cancel()
+            job.timer = self.clock.call_later(CANCEL_SECONDS, lambda: self._give_up(job))
+        else:
+            self._give_up(job)
+
+    def broken(self, side: Side, error: BaseException) -> None:
+        """See Listener."""
+        if isinstance(error, LineTooLong):
+            self.fault(error, "A message was longer than it may be.")
+        elif side is self.client:
+            self.client_lost()
+
+    # What a message needs
+
+    def closed_to(self, side: Side, message: Message) -> BaseException | None:
+        """See Road."""
+        if side is self.agent:
+            if self._lost is not None:
+                return self._lost
+            return AgentNotRunning("The agent is stopped.") if self._closed else None
+        if message.kind == "request" and (side.ended or side.gone or self.hidden):
+            return RequestError(INTERNAL_ERROR, CLIENT_GONE)
+        return None
+
+    def swallowed(self, side: Side, message: Message) -> bool:
+        """See Road."""
+        return side is self.client and (self.hidden or side.gone)
+
+    def began(self, far: Far) -> None:
+        """See Road."""
+        self._calls[far.side, far.number] = far
+
+    def ended(self, far: Far) -> None:
+        """See Road."""
+        self._calls.pop((far.side, far.number), None)
+        self._last = self.clock.now()
+
+    def fault(self, error: BaseException, text: str) -> None:
+        """See Road."""
+        if self._failure is not None or self._closed:
+            self._log.error("a further failure of a message", error=error)
+            return
+        self._failure = error
+        self._failure_text = text
+        self._log.error("the session fails", why=text, error=repr(error))
+        self._on_failure(error)
+
+    # The queues
+
+    async def _pump(self, side: Side) -> None:
+        watch = self._watches[side.name]
+        idle = self._idle[side.name]
+        while True:
+            item = self._turn(side)
+            if item is None:
+                if side.ended:
+                    idle.set()
+                    if side is self.client:
+                        self.client_lost()  # answers can come no more
+                side.news.clear()
+                await side.news.wait()
+                continue
+            self._last = self.clock.now()
+            place = self._begin_answer(side, item) if isinstance(item, Answer) else self._begin_call(side, item)
+            if place is not None and not place.settled:
+                watch.begin(place)
+                await place.wait()
+                watch.end()
+
+    def _turn(self, side: Side) -> Queued | None:
+        if self._failure is not None:
+            return None
+        return side.pop(answers_only=side is self.client and (self._stopping or not self._admitted))
+
+    def _begin_answer(self, side: Side, item: Answer) -> Place | None:
+        far = self._calls.pop((side, item.number if item.number is not None else -1), None)
+        if far is None or far.answer.done():
+            self._log.debug("a late answer was dropped", side=side.name)
+            return None
+        job = far.job
+        job.close(far)
+        if item.error is not None:
+            far.answer.set_exception(item.error)
+        else:
+            far.answer.set_result(item.result)
+        if job.pending:
+            return None
+        job.answer_place = Place(job)
+        return job.answer_place
+
+    def _begin_call(self, side: Side, item: Call) -> Place | None:
+        inwards = side is self.client
+        if not inwards and self._stopping:
+            side.skipped += 1
+            self._log.info("a line of the agent came after the stop", method=item.method)
+            if item.number is not None:
+                side.answer(item.number, None, RequestError(INTERNAL_ERROR, STOPPING))
+            return None
+        direction: Direction = "to_agent" if inwards else "from_agent"
+        kind: Kind = "notification" if item.number is None else "request"
+        job = Job(
+            self,
+            Message(direction, item.method, item.params, kind),
+            self._seats[direction],
+            self.agent if inwards else self.client,
+            origin=side,
+            number=item.number,
+            size=item.size,
+        )
+        job.place = place = Place(job)
+        self._jobs.add(job)
+        if item.number is not None:
+            self._begun[side, item.number] = job
+        job.task = asyncio.get_running_loop().create_task(self._perform(job))
+        return place
+
+    async def _perform(self, job: Job) -> None:
+        """The task of one message: its whole way, and its answer."""
+        current_job.set(job)
+        began = self.clock.now()
+        result: Any = None
+        failure: RequestError | None = None
+        try:
+            job.started = True
+            if job.cancelled or self._closed:
+                raise asyncio.CancelledError
+            result = await job.run()
+        except RequestError as error:
+            failure = error
+        except (AgentExited, AgentNotRunning):
+            failure = RequestError(INTERNAL_ERROR, AGENT_GONE)
+        except asyncio.CancelledError as error:
+            failure = self._cancelled(job, error)
+        failure = self._answer(job, result, failure)
+        self._report(job, began, result, failure)
+        origin = job.origin
+        try:
+            if origin is not None and origin.blocked:
+                await job.blocking(origin)
+        finally:
+            self._finish(job)
+
+    def _cancelled(self, job: Job, error: BaseException) -> RequestError:
+        if job.cancelled:
+            return RequestError(REQUEST_CANCELLED, CANCELLED_TEXT)
+        if not self._closed:
+            text = f"The plug {job.label} failed."
+            self.fault(error, text)
+        return RequestError(INTERNAL_ERROR, self._failure_text)
+
+    def _answer(self, job: Job, result: Any, failure: RequestError | None) -> RequestError | None:
+        """Answer a request, once; the error that it was answered with."""
+        if job.number is None:
+            if failure is not None and self._failure is None and not self._closed:
+                self._log.warning(
+                    "a notification was dropped", method=job.message.method, plug=job.label, error=failure
+                )
+            return failure
+        if job.answered or job.origin is None:
+            return failure
+        job.answered = True
+        try:
+            job.origin.answer(job.number, result, failure)
+        except LineTooLong as error:
+            failure = self._unanswerable(job, error, "A message was longer than it may be.")
+        except (TypeError, ValueError) as error:
+            failure = self._unanswerable(job, error, "A plug answered with something that is not JSON.")
+        return failure
+
+    def _unanswerable(self, job: Job, error: BaseException, text: str) -> RequestError:
+        self.fault(error, text)
+        failure = RequestError(INTERNAL_ERROR, text)
+        assert job.origin is not None and job.number is not None
+        job.origin.answer(job.number, None, failure)
+        return failure
+
+    def _report(self, job: Job, began: float, result: Any, failure: RequestError | None) -> None:
+        if self._on_message is None:
+            return
+        passed = Passed(job.message, job.size, began, self.clock.now(), job.reached, result, failure)
+        try:
+            self._on_message(passed)
+        except Exception as error:
+            self._log.error("the record of a message failed", error=error)
+
+    def _finish(self, job: Job) -> None:
+        job.done = True
+        for timer in (job.timer, job.last_timer):
+            if timer is not None:
+                timer.cancel()
+        job.settle()
+        self._jobs.discard(job)
+        if job.origin is not None and job.number is not None:
+            self._begun.pop((job.origin, job.number), None)
+        self._last = self.clock.now()
+
+    # Ending, inside
+
+    def _give_up(self, job: Job) -> None:
+        """A cancelled request has nothing at the far side, or gets no answer from there."""
+        job.timer = None
+        job.interrupt()
+        job.last_timer = self.clock.call_later(GRACE_SECONDS, lambda: self._leave(job))
+
+    def _leave(self, job: Job) -> None:
+        """A handler goes on although it was cancelled: its request is answered without it."""
+        self._log.error("a message handler ignores its cancellation", plug=job.label, method=job.message.method)
+        self._answer(job, None, RequestError(REQUEST_CANCELLED, CANCELLED_TEXT))
+        job.settle()
+
+    def _fail_calls(self, side: Side, error: BaseException) -> None:
+        for far in list(self._calls.values()):
+            if far.side is side and not far.answer.done():
+                far.answer.set_exception(error)
+
+    def _answer_all(self) -> None:
+        for job in list(self._begun.values()):
+            self._answer(job, None, RequestError(INTERNAL_ERROR, self._failure_text))
+
+    def _tasks(self) -> set["asyncio.Future[Any]"]:
+        return {job.task for job in self._jobs if job.task is not None}
+
+    async def _within(self, futures: Iterable["asyncio.Future[Any]"], seconds: float) -> bool:
+        """Wait for all of them for so long; whether they ended."""
+        futures = set(futures)
+        if not futures:
+            return True
+        waiting = asyncio.create_task(asyncio.wait(futures))
+        try:
+            return await within(self.clock, waiting, seconds)
+        finally:
+            waiting.cancel()
+
+    async def _cancel_prompt(self, session: str) -> None:
+        try:
+            await self.send(-1, Message("to_agent", "session/cancel", {"sessionId": session}, "notification"))
+        except PlugError as error:
+            self._log.warning("a prompt could not be cancelled", session=session, error=error)
+
+    def _notice(self, holder: Holder, seconds: float) -> None:
+        assert isinstance(holder, Job)
+        self._log.warning(
+            "a message is held by a plug", plug=holder.label, method=holder.message.method, seconds=round(seconds, 1)
+        )
+
+    def _stalled(self, holder: Holder, seconds: float) -> None:
+        assert isinstance(holder, Job)
+        text = f"The plug {holder.label} held {holder.message.method} for {seconds:,.0f} s; nothing behind it can pass."
+        self.fault(ChainStalled(text), text)
+
+
+def _label(plug: Plug) -> str:
+    place = plug.ctx.plug
+    return f"{place.name} ({place.id})" if place.id is not None else place.name
+
+
+def _text_for(error: BaseException) -> str:
+    return AGENT_GONE if isinstance(error, AgentExited) else SESSION_FAILED
