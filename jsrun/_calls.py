@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from jsrun.prompts import Prompt
 from jsrun.replay import Made
 from jsrun.schemas import RegexTester, Schema
 from jsrun.spend import Spend
-from jsrun.values import Unsendable, answer_text
+from jsrun.values import Unsendable, answer_text, json_in
 from ptc.outcome import UNSET
 from ptc.wire import Json
 
@@ -41,9 +40,6 @@ _SCHEMA_CHARS: Final = 64 * 1024
 _HIDDEN: Final = "error text hidden"
 
 _UNSURE: Final = "This call was under way when the run was interrupted, so nobody knows whether it was done."
-
-# One code fence around an answer, as models like to write it.
-_FENCE = re.compile(r"\s*```[A-Za-z0-9_-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOTALL)
 
 
 class SchemaCache:
@@ -265,7 +261,7 @@ class Calls:
         plain = _value_answer(answer.text, answer.json, answer.spend)
         if schema is None:
             return plain
-        value = answer.json if answer.json is not UNSET else _json_of(answer.text)
+        value = answer.json if answer.json is not UNSET else json_in(answer.text)
         if value is UNSET:
             raise _BadAnswer("The model's answer is not JSON, as the schema asks for.", answer.spend, plain.output)
         problems = await schema.problems(value, "answer", self._tester, object_root=False)
@@ -357,14 +353,3 @@ def _notes_answer(notes: object) -> Answer:
         raise _BadAnswer("The host's recall function must answer with a list of Notes.")
     given: list[Json] = [{"text": note.text, "at": note.at} for note in notes]
     return Answer(value=given, output=_sendable(given, NOTHING_SPENT))
-
-
-def _json_of(text: str) -> Any:
-    """The JSON in a model's text, which may stand in one code fence; UNSET if there is none."""
-    if not isinstance(text, str):
-        return UNSET
-    fenced = _FENCE.fullmatch(text)
-    try:
-        return parse_json(fenced[1] if fenced else text)
-    except ValueError:
-        return UNSET

@@ -4,12 +4,14 @@ The channel bounds frames and tokens; the bounds here are narrower, so that a va
 message that names the place or both sizes.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from jsrun.canonical import MAX_LEVELS, json_text
+from jsrun.canonical import MAX_LEVELS, json_text, parse_json
 from jsrun.schema_checks import path_text
 from ptc.errors import NotJson
+from ptc.outcome import UNSET, Unset
 from ptc.wire import Json, encode, json_size
 
 KIB: Final = 1024
@@ -30,11 +32,26 @@ _LONGEST: Final = 5
 # Up to this many characters a text is far from every bound, whatever is in it.
 _SHORT: Final = 4096
 
+# One code fence around an answer, as models like to write it.
+_FENCE: Final = re.compile(r"\s*```[A-Za-z0-9_-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOTALL)
+
 _Key: TypeAlias = "str | int"
 
 
 class Unsendable(Exception):
     """A value that cannot cross; the text is `PATH: REASON`."""
+
+
+def json_in(text: object) -> "Json | Unset":
+    """The JSON in a model's text, which may stand in one code fence; UNSET if there is none."""
+    if not isinstance(text, str):
+        return UNSET
+    fenced = _FENCE.fullmatch(text)
+    try:
+        found: Json = parse_json(fenced[1] if fenced else text)  # type: ignore[assignment]  # what JSON text holds
+    except ValueError:
+        return UNSET
+    return found
 
 
 def answer_text(value: object) -> str:
