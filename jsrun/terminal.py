@@ -59,7 +59,7 @@ class Terminal:
             write(writer, f"  {number}) {option}\n")
         while True:
             write(writer, f"[{options.default}] > " if options.default.strip() else "> ")
-            line = _read_line(reader, gave_up)
+            line = read_line(reader, gave_up)
             if line is None:
                 with contextlib.suppress(OSError):  # the terminal may be gone altogether
                     write(writer, "\n")  # what is shown next must not stand behind the prompt
@@ -88,7 +88,7 @@ def _understand(text: str, options: AskOptions) -> AskAnswer | None:
     return AskAnswer(text=text)
 
 
-def _read_line(reader: TextIO | None, gave_up: threading.Event) -> str | None:
+def read_line(reader: TextIO | None, gave_up: threading.Event) -> str | None:
     """The next line without its end; None at the end of input, or when nobody waits any more."""
     if reader is None:  # a process without a console
         return None
@@ -105,7 +105,7 @@ def _read_line(reader: TextIO | None, gave_up: threading.Event) -> str | None:
 
 
 def _read_bytes(descriptor: int, gave_up: threading.Event) -> bytes | None:
-    """Like `_read_line`, byte by byte: the line is all that may be taken, others read from the same input."""
+    """Like `read_line`, byte by byte: the line is all that may be taken, others read from the same input."""
     data = bytearray()
     while len(data) < _LINE_BYTES and not gave_up.is_set():
         try:
