@@ -222,14 +222,21 @@ async def test_a_handler_that_ends_while_next_is_pending_fails_after_the_inside_
             self.pending = asyncio.create_task(next())
             await rig.agent.running.wait()
 
+    class Slow(Plug):
+        async def session(self, next: Any) -> None:
+            await next()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            calls.append("slow")
+
     outer = seen()
-    rig = Rig(entries(outer, Hasty, noting(calls, "c")))
+    rig = Rig(entries(outer, noting(calls, "b"), Hasty, Slow))
     async with rig.going() as task:
         pass
     end = task.result()
     assert end.reason == "failed" and isinstance(end.error, NextMisuse)
     assert outer.infos == [PauseInfo("failed", end.error)]
-    assert calls[:3] == ["load c", "attach c", "pause c: failed"]
+    assert calls[:4] == ["load b", "attach b", "slow", "pause b: failed"]
 
 
 @pytest.mark.plg("PLG-018")
@@ -357,6 +364,42 @@ async def test_a_stop_during_attach_cancels_nothing_and_reaches_no_inner_plug() 
     assert "destroy c: cancelled" in calls
 
 
+@pytest.mark.plg("PLG-014", "PLG-031")
+async def test_an_agent_that_ends_by_itself_completes_the_session() -> None:
+    """PLG-014, PLG-031"""
+    reasons: list[Any] = []
+
+    class Noticing(Plug):
+        async def session(self, next: Any) -> None:
+            info = await next()
+            reasons.append((info.reason, self.ctx.stopping.reason))
+
+    async def agent(lifecycle: Lifecycle) -> PauseInfo:
+        return PauseInfo("completed")
+
+    rig = Rig(entries(Noticing), agent=ScriptedAgent(agent))
+    async with rig.going() as task:
+        pass
+    assert reasons == [("completed", "completed")]
+    assert (task.result().state, task.result().reason) == ("ended", "completed")
+    assert ("stopping", "completed") in rig.recorder.steps
+
+
+@pytest.mark.plg("PLG-019")
+async def test_a_failure_while_the_agent_is_stopped_for_another_reason_counts() -> None:
+    """PLG-019"""
+
+    async def agent(lifecycle: Lifecycle) -> PauseInfo:
+        info = await lifecycle.stopped()
+        lifecycle.fail(OSError("the chain broke"))
+        return info
+
+    outer = seen()
+    end = await Rig(entries(outer), agent=ScriptedAgent(agent)).perform(stop="idle")
+    assert outer.infos[0].reason == "failed" and str(outer.infos[0].error) == "the chain broke"
+    assert end.state == "ended"
+
+
 @pytest.mark.plg("PLG-028")
 async def test_an_end_asked_for_while_an_idle_pause_unwinds_follows_it() -> None:
     """PLG-028"""
@@ -445,6 +488,27 @@ async def test_a_handler_past_its_limit_fails(phase: str) -> None:
         assert isinstance(outer.infos[0].error, PhaseTimeout)
         assert f"{limits[phase]:g} s" in str(outer.infos[0].error)
         never.set()  # in teardown `load` is tried once more
+
+
+@pytest.mark.plg("PLG-030")
+async def test_a_handler_past_its_limit_that_goes_on_reaches_nothing_inner() -> None:
+    """PLG-030"""
+    reasons: list[str] = []
+
+    class Late(Plug):
+        async def session(self, next: Any) -> None:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                reasons.append((await next()).reason)
+
+    calls: list[str] = []
+    rig = Rig(entries(Late, noting(calls, "b")))
+    async with rig.going() as task:
+        await settle()
+        await rig.clock.advance(601)
+    assert reasons == ["failed"] and not rig.agent.specs and "attach b" not in calls
+    assert isinstance(task.result().error, PhaseTimeout)
 
 
 @pytest.mark.plg("PLG-030")

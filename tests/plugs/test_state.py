@@ -19,6 +19,7 @@ from jsrun.plugs import (
     MemoryStore,
     MissingExtra,
     Plug,
+    PlugLogger,
     SchemaError,
     SqliteStore,
     StateClosed,
@@ -27,9 +28,10 @@ from jsrun.plugs import (
     StateTooLarge,
     StateUnavailable,
 )
-from jsrun.plugs.persist import StateStore
+from jsrun.plugs.persist import PersistedState, StateStore
+from jsrun.plugs.schema import Validator
 from jsrun.plugs.sealed import decode_key, key_from_file
-from tests.plugs.rig import Rig, entries
+from tests.plugs.rig import Rig, entries, settle
 from tests.plugs.test_lifecycle import seen
 
 KEY = bytes(range(32))
@@ -217,7 +219,7 @@ async def test_writes_in_flight_land_in_call_order() -> None:
     async def act(state: Any) -> None:
         first = asyncio.create_task(state.set(Vm(vm_id="first")))
         second = asyncio.create_task(state.set(Vm(vm_id="second")))
-        await asyncio.sleep(0)
+        await settle()
         assert state.value is None
         store.gate.set()
         await asyncio.gather(first, second)
@@ -225,6 +227,23 @@ async def test_writes_in_flight_land_in_call_order() -> None:
 
     assert await acting(store, act) == [None]
     assert json.loads(store.values["s1", "p0"])["vm_id"] == "second"
+
+
+@pytest.mark.plg("PLG-065", "PLG-069")
+async def test_closing_a_state_waits_for_the_writes_that_were_begun() -> None:
+    """PLG-065, PLG-069"""
+    store = Slow()
+    state: PersistedState[Vm] = PersistedState(store, "s1", "p0", Validator(Vm, "Persisted"), PlugLogger({}))
+    await state.load(None)
+    writing = asyncio.create_task(state.set(Vm(vm_id="first")))
+    await settle()
+    closing = asyncio.create_task(state.close())
+    await settle()
+    assert not closing.done()
+    store.gate.set()
+    await closing
+    assert json.loads(store.values["s1", "p0"])["vm_id"] == "first"
+    await writing
 
 
 @pytest.mark.plg("PLG-065")

@@ -13,6 +13,7 @@ from jsrun.plugs import (
     NextMisuse,
     PhaseTimeout,
     Plug,
+    StateClosed,
     StateUnavailable,
     TeardownInfo,
 )
@@ -271,6 +272,21 @@ async def test_what_counts_is_the_last_time_the_chain_went_inwards() -> None:
     assert end.state == "leftover" and not rig.host.uses
 
 
+@pytest.mark.plg("PLG-023")
+async def test_a_later_session_without_a_machine_leaves_none_to_miss() -> None:
+    """PLG-023 Its resume went inwards without one, so the clean-up is for the runner."""
+
+    class Once(Plug):
+        async def session(self, next: Any) -> None:
+            await next(host=NoteHost("vm") if self.ctx.run.kind == "start" else None)
+
+    rig = Rig(entries(Once, Removing))
+    await rig.perform(stop="idle")
+    end = await rig.perform("resume")
+    assert end.state == "ended" and rig.host.uses == ["rm -rf build"]
+    assert [step for step in rig.recorder.steps if "handed" in step[0]] == [("handed", "p0"), ("not handed", "p0")]
+
+
 @pytest.mark.plg("PLG-024")
 async def test_after_gone_a_missing_host_is_no_cleanup_failure() -> None:
     """PLG-024"""
@@ -364,6 +380,27 @@ async def test_state_is_gone_after_a_successful_teardown_and_there_after_a_faile
     end = await rig.teardown()
     assert end.state == "ended"
     assert store.values == {("s2", "p0"): b"7"}
+
+
+@pytest.mark.plg("PLG-069")
+async def test_an_inner_plug_cannot_write_once_its_teardown_is_over() -> None:
+    """PLG-069"""
+    states: list[Any] = []
+    errors: list[BaseException] = []
+
+    class Outer(Plug):
+        async def teardown(self, next: Any) -> None:
+            await next()
+            with pytest.raises(StateClosed) as info:
+                await states[0].set(7)
+            errors.append(info.value)
+
+    class Inner(Keeping, name="test/inner"):
+        def load(self) -> None:
+            states.append(self.persisted)
+
+    end = await Rig(entries(Outer, Inner)).perform()
+    assert end.state == "ended" and len(errors) == 1
 
 
 @pytest.mark.plg("PLG-026")
