@@ -1,0 +1,1 @@
+"""Test kit for plugs. See README.md of `jsrun.plugs`."""
