@@ -106,7 +106,7 @@ class Job:
         self.pending: set[Far] = set()  # its requests at either side, and those of messages that its handlers sent
         self.cancelled = False
         self.answered = False
-        self.done = False
+        self.done: bool = False
         self.reached = False
         self.task: asyncio.Task[None] | None = None
         self.started = False

@@ -65,6 +65,8 @@ class Side:
         self.ended = False
         # Set whenever something new was read, or reading ended.
         self.news = asyncio.Event()
+        self._refusal: str | None = None
+        self._discarding = False
         self._write = write
         self._items: deque[Queued] = deque()
         self._bytes = 0
@@ -82,6 +84,8 @@ class Side:
 
     async def receive(self, data: bytes) -> None:
         """Take bytes that were read; returns when there is room for more. LineTooLong for a line that is too long."""
+        if self._discarding:
+            return
         self.wire.receive(data)
         await self._take_all()
 
@@ -133,13 +137,22 @@ class Side:
         await self._gone.wait()
 
     def refuse(self, text: str) -> None:
-        """Answer the requests that were not begun with -32603, and drop the other messages."""
+        """Answer the requests that were not begun, and all to come, with -32603; drop all other messages."""
+        self._refusal = text
         for number in list(self._calls):
             self.answer(number, None, RequestError(INTERNAL_ERROR, text))
         self._items.clear()
         self._calls.clear()
         self._bytes = 0
         self._waiting.clear()
+        self._let_in()
+
+    def discard(self) -> None:
+        """Drop all that was read and all to come, so that a process that still prints does not wait for a reader."""
+        self._discarding = True
+        self._items.clear()
+        self._calls.clear()
+        self._bytes = 0
         self._let_in()
 
     # Writing
@@ -220,7 +233,7 @@ class Side:
     # Reading, inside
 
     async def _take_all(self) -> None:
-        while True:
+        while not self._discarding:
             try:
                 item = self.wire.next_item()
             except LineTooLong as error:
@@ -247,6 +260,10 @@ class Side:
         elif isinstance(item, Call) and item.number is not None and self.wire.open > MAX_OPEN:
             self.answer(item.number, None, RequestError(INTERNAL_ERROR, f"More than {MAX_OPEN:,} requests are open."))
             await self.drain()
+        elif isinstance(item, Call) and self._refusal is not None:
+            if item.number is not None:
+                self.answer(item.number, None, RequestError(INTERNAL_ERROR, self._refusal))
+                await self.drain()
         else:
             if isinstance(item, Call) and item.number is not None:
                 self._calls.add(item.number)

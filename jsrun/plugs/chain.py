@@ -9,14 +9,14 @@
     chain.admit()                              # client lines begin to flow
     await chain.send(index, message)           # for ctx.send of the plug at `index`; -1 is the client's place
     chain.hidden = True                        # what the agent sends while re-attaching passes plugs, not the client
-    chain.in_flight; chain.quiet_since()       # unanswered requests of both sides; None, or the time of the last message
+    chain.in_flight; chain.quiet_since()       # unanswered requests, both ways; None, or the time of the last message
     await client.waiting()                     # a client line is there that no chain has begun
     chain.stop()                               # no client line begins any more; agent lines reach no plug
     await chain.cancel_prompts(5.0)            # session/cancel for each prompt, and time for its answer
     chain.agent_lost(error)                    # pending `next` calls raise AgentExited
     chain.client_lost()                        # the agent's requests are answered -32603
-    await chain.close(error)                   # every request begun is answered; lines not begun stay in `client`
-    client.refuse(text)                        # lines not begun are answered -32603
+    await chain.close(error)                   # every request begun is answered; with an error, all others too
+    client.refuse(text)                        # requests not begun, and all to come, are answered -32603
 
 `plugs` are instances, outermost first, with `ctx.plug` and `message`.
 """
@@ -37,6 +37,7 @@ from jsrun.plugs.errors import (
     AgentNotRunning,
     ChainStalled,
     LineTooLong,
+    PlugCancelled,
     PlugError,
     RequestError,
 )
@@ -239,9 +240,12 @@ class MessageChain:
                     "a message handler did not end and is left behind", plug=job.label, method=job.message.method
                 )
         await asyncio.gather(*self._pumps.values(), return_exceptions=True)
+        self.agent.discard()
         for side in (self.client, self.agent):
             if side.listener is self:
                 side.listener = None
+        if self._failure is not None:
+            self.client.refuse(self._failure_text)
         await self._within({asyncio.ensure_future(self.client.flush())}, GRACE_SECONDS)
 
     # What a side tells at once
@@ -324,7 +328,7 @@ class MessageChain:
                 watch.end()
 
     def _turn(self, side: Side) -> Queued | None:
-        if self._failure is not None:
+        if self._failure is not None and not self._stopping:
             return None
         return side.pop(answers_only=side is self.client and (self._stopping or not self._admitted))
 
@@ -511,4 +515,7 @@ def _label(plug: Plug) -> str:
 
 
 def _text_for(error: BaseException) -> str:
-    return AGENT_GONE if isinstance(error, AgentExited) else SESSION_FAILED
+    """What callers are told of a failure: nothing that could hold a secret."""
+    if isinstance(error, AgentExited):
+        return AGENT_GONE
+    return str(error) if isinstance(error, PlugCancelled) else SESSION_FAILED
