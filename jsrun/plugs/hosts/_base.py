@@ -80,8 +80,7 @@ class ProcessHost:
         """See Host."""
         self.check_open()
         data = input.encode() if isinstance(input, str) else input or b""
-        starting = self._start(_checked(command), self._folder(cwd), _variables(env or {}))
-        process = await self._started(starting)
+        process = await self._started(_checked(command), self._folder(cwd), _variables(env or {}))
         ended = await run_to_end(
             process, lambda: self._task(process.end()), input=data, timeout=timeout, max_output=max_output
         )
@@ -96,7 +95,7 @@ class ProcessHost:
         """See Host."""
         self.check_open()
         command = _checked((spec.command, *spec.args))
-        return await self._started(self._start(command, self._folder(spec.cwd), _variables(spec.env)))
+        return await self._started(command, self._folder(spec.cwd), _variables(spec.env))
 
     def forward(self, spec: ForwardSpec) -> AbstractAsyncContextManager[Forward]:
         """See Host."""
@@ -113,6 +112,9 @@ class ProcessHost:
         """HostClosed after `aclose()`."""
         if self.closed:
             raise HostClosed(f"The host ({self._info.kind}) is closed.")
+
+    async def _connect(self) -> None:
+        """What may take long before a process can be started."""
 
     async def _start(self, command: Command, cwd: str, env: Env) -> OwnProcess:
         """Start text with `/bin/sh -c`, or a sequence as it is; HostError if that is not possible."""
@@ -144,13 +146,14 @@ class ProcessHost:
             return self._info.workspace
         return absolute(cwd)
 
-    async def _started(self, starting: Coroutine[Any, Any, OwnProcess]) -> OwnProcess:
-        """The process, known to this host. Cancelled meanwhile, it is ended as soon as it is there."""
-        task = self._task(starting)
+    async def _started(self, command: Command, cwd: str, env: Env) -> OwnProcess:
+        """A new process, known to this host. Cancelled meanwhile, it is ended as soon as it is there."""
+        await self._connect()
+        task = self._task(self._start(command, cwd, env))
         try:
             process = await asyncio.shield(task)
         except asyncio.CancelledError:
-            self._task(self._end_unwanted(task))
+            await asyncio.shield(self._task(self._end_unwanted(task)))
             raise
         self._processes.add(process)
         process.on_exit(lambda: self._exited(process))

@@ -47,6 +47,7 @@ def header(command: Command, cwd: str, env: Env, marker: str) -> bytes:
     return "; ".join(parts).encode("ascii") + b"\n"
 
 
+# `kill -s 0`, since not every shell takes `--` after `kill -0`.
 def group_signal(group: int, signal: str) -> str:
     """A shell line that sends a signal to a group."""
     return f"exec /bin/sh -c 'kill -s {signal} -- -{group} 2>/dev/null'"
@@ -56,7 +57,7 @@ def group_end(group: int) -> str:
     """A shell line that sends TERM to a group, and after 2 s KILL to what is left of it."""
     return (
         f"exec /bin/sh -c 'kill -s TERM -- -{group} 2>/dev/null; i=0;"
-        f" while kill -0 -- -{group} 2>/dev/null && [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done;"
+        f" while kill -s 0 -- -{group} 2>/dev/null && [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done;"
         f" kill -s KILL -- -{group} 2>/dev/null'"
     )
 
@@ -67,7 +68,7 @@ def groups_left(groups: list[int]) -> str:
     numbers = " ".join(map(str, groups))
     return (
         f"exec /bin/sh -c 'for p in {numbers}; do"
-        " kill -0 $p 2>/dev/null || { kill -0 -- -$p 2>/dev/null && echo $p; }; done'"
+        " kill -s 0 $p 2>/dev/null || { kill -s 0 -- -$p 2>/dev/null && echo $p; }; done'"
     )
 
 

@@ -178,4 +178,6 @@ async def start(connection: asyncssh.SSHClientConnection, command: Command, cwd:
         raise HostError(f"A command cannot be started in {cwd!r}: there is no such folder, or it may not be entered.")
     if word == _ssh_line.NO_COMMAND:
         raise HostError(f"{name!r} cannot be started: there is no such program.")
+    if connection.is_closed():
+        raise HostError("The SSH connection was lost while a process was being started.")
     raise HostError("The far side has no POSIX shell that starts commands.")

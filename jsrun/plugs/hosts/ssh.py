@@ -102,7 +102,7 @@ class SshHost(ProcessHost):
         """The one connection, made now if need be; HostError if that fails or failed, or it was lost."""
         self.check_open()
         if self._connecting is None:
-            self._connecting = asyncio.create_task(_connect(self._login))
+            self._connecting = asyncio.create_task(_open(self._login))
         connection = await asyncio.shield(self._connecting)
         if connection.is_closed():
             raise HostError(f"The SSH connection to {self._login.address} was lost.")
@@ -114,6 +114,9 @@ class SshHost(ProcessHost):
         if self._sftp_starting is None:
             self._sftp_starting = asyncio.create_task(_start_sftp(connection))
         return await asyncio.shield(self._sftp_starting)
+
+    async def _connect(self) -> None:
+        await self.connection()
 
     async def _start(self, command: Command, cwd: str, env: Env) -> OwnProcess:
         connection = await self.connection()
@@ -254,7 +257,7 @@ class _SshFs:
             raise await _ssh_fs.translated(sftp, error, what, path, target) from error
 
 
-async def _connect(login: SshLogin) -> "asyncssh.SSHClientConnection":
+async def _open(login: SshLogin) -> "asyncssh.SSHClientConnection":
     try:
         import asyncssh
     except ImportError:
