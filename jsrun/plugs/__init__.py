@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         UnknownSession,
         WireError,
     )
-    from jsrun.plugs.hosts.path import HostPath
+    from jsrun.plugs.hosts import HostPath, LocalHost, MemoryHost, SshHost
     from jsrun.plugs.message import METHODS, Message, MethodInfo
     from jsrun.plugs.persist import MemoryStore, PersistedState, SqliteStore, StateStore
     from jsrun.plugs.sealed import EncryptedStore
@@ -120,6 +120,8 @@ __all__ = [
     "InvalidLine",
     "Issue",
     "LineTooLong",
+    "LocalHost",
+    "MemoryHost",
     "MemoryStore",
     "Message",
     "MethodInfo",
@@ -150,6 +152,7 @@ __all__ = [
     "SetupError",
     "SetupIssue",
     "SqliteStore",
+    "SshHost",
     "StateClosed",
     "StateCorrupt",
     "StateError",
@@ -235,7 +238,7 @@ _HOMES = {
         "UnknownSession",
         "WireError",
     ),
-    "jsrun.plugs.hosts.path": ("HostPath",),
+    "jsrun.plugs.hosts": ("HostPath", "LocalHost", "MemoryHost", "SshHost"),
     "jsrun.plugs.message": ("METHODS", "Message", "MethodInfo"),
     "jsrun.plugs.persist": (
         "MemoryStore",

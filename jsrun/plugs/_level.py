@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jsrun.plugs.api import Host, Plug, PlugContext, PlugLogger, PlugPlace, RunInfo, SessionInfo, SetupPlace, Stopping
 from jsrun.plugs.draft import AgentDraft
-from jsrun.plugs.errors import AgentNotRunning
+from jsrun.plugs.errors import AgentNotRunning, HostClosed, NextMisuse
 from jsrun.plugs.host_api import Env
 from jsrun.plugs.infos import EndReason, PauseInfo, TeardownInfo
 from jsrun.plugs.persist import PersistedState, StateStore
@@ -69,6 +69,7 @@ class Level:
         self.label = f"{entry.plug.name} ({entry.id})" if entry.id is not None else entry.plug.name
         self.instance: Plug | None = None
         self.loaded = False
+        self.state_unread = False  # what is stored could not be read, so it is not known what it stands for
         self.outputs: dict[str, str] = {}
         self.inputs: Any = None
         self.persisted: PersistedState[Any]
@@ -165,7 +166,9 @@ class Level:
         instance = plug()
         instance.ctx = PlugContext(self)
         self.instance = instance
+        self.state_unread = True
         await self.persisted.load(self._migrate if "migrate" in plug.handlers else None)
+        self.state_unread = False
         await on_load()
         loading = instance.load()
         if loading is not None:
@@ -191,6 +194,13 @@ class Level:
             raise AgentNotRunning("A message can be sent only while the agent runs.")
         return await self.send_message(self.plug.index, message)
 
+    def check_handed(self, host: Host) -> None:
+        """Refuse a host that cannot be handed inwards: NextMisuse for a bound view, HostClosed for a closed one."""
+        if host.bound:
+            raise NextMisuse(f"The plug {self.label} handed on a view bound to a draft, `ctx.host` say, not a host.")
+        if host.closed:
+            raise HostClosed(f"The plug {self.label} handed on a host that is closed.")
+
     async def _migrate(self, stored: Any) -> Any:
         assert self.instance is not None
         migrated = self.instance.migrate(stored)
@@ -199,5 +209,6 @@ class Level:
     def _forget(self) -> None:
         self.instance = None
         self.loaded = False
+        self.state_unread = False
         self.inputs = None
         self.outputs.clear()

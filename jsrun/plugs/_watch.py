@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jsrun.plugs.clock import Clock, Timer
+from jsrun.plugs.host_api import Host
 
 T = TypeVar("T")
 
@@ -102,6 +103,15 @@ async def within(clock: Clock, task: "asyncio.Task[Any]", seconds: float) -> boo
     finally:
         timer.cancel()
     return task.done()
+
+
+async def closed(host: Host) -> BaseException | None:
+    """Close a host; what went wrong, whatever it is. A host may be a plug's own."""
+    try:
+        await host.aclose()
+    except BaseException as error:
+        return error
+    return None
 
 
 def _finish(future: "asyncio.Future[None]") -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 from jsrun.plugs._level import Level, PlugEntry, RunFacts
 from jsrun.plugs._steps import AgentStep, History, PhaseLimits, StepRecorder
-from jsrun.plugs._watch import Watch, outlast, within
+from jsrun.plugs._watch import Watch, closed, outlast, within
 from jsrun.plugs.api import Gone, Host, PlugLogger
 from jsrun.plugs.clock import Clock
 from jsrun.plugs.draft import AgentDraft
-from jsrun.plugs.errors import HostClosed, HostUnavailable, NextMisuse, PhaseTimeout, PlugCancelled
+from jsrun.plugs.errors import HostUnavailable, NextMisuse, PhaseTimeout, PlugCancelled
 from jsrun.plugs.infos import EndReason, PauseInfo, TeardownInfo, cleanup_failed, pause_failed
 
 # A handed host must be closed in this time, in seconds; then it is left alone.
@@ -243,7 +243,7 @@ class Lifecycle:
             await level.persisted.close()
         if failure is None or self._forgiven(level, failure):
             return level.torn
-        if not level.loaded and not ever_loaded:
+        if not (level.loaded or ever_loaded or level.state_unread):
             level.log.warning("a plug that was never loaded in this session cannot be prepared", error=failure)
             return level.torn
         level.log.error("the clean-up failed", error=failure)
@@ -350,7 +350,7 @@ class Lifecycle:
             if level.entered:
                 raise NextMisuse(f"The plug {level.label} called `next()` a second time.")
             if host is not None and not isinstance(host, Gone):
-                _check_handed(level, host)
+                level.check_handed(host)
         level.entered = True
         level.watch.stop()
         level.agent.freeze()
@@ -361,14 +361,12 @@ class Lifecycle:
         """Close a handed host; nothing that goes wrong with it changes how the run ends."""
         if host is None:
             return
-        closing = asyncio.create_task(host.aclose())
+        closing = asyncio.create_task(closed(host))
         if not await within(self.clock, closing, self._limit(CLOSE_SECONDS)):
             closing.cancel()
             level.log.error("the host handed inwards could not be closed in time")
-        elif closing.cancelled():
-            level.log.error("closing the host handed inwards was cancelled")
-        elif closing.exception() is not None:
-            level.log.error("the host handed inwards could not be closed", error=closing.exception())
+        elif closing.result() is not None:
+            level.log.error("the host handed inwards could not be closed", error=closing.result())
 
     def _limit(self, seconds: float) -> float:
         return min(seconds, HURRY_SECONDS) if self._hurried else seconds
@@ -397,10 +395,3 @@ async def _guarded(level: Level, handler: Coroutine[Any, Any, None]) -> None:
             level.log.error("the plug failed while it was being cancelled", error=error)
     finally:
         level.watch.stop()
-
-
-def _check_handed(level: Level, host: Host) -> None:
-    if host.bound:
-        raise NextMisuse(f"The plug {level.label} handed on a view bound to a draft, `ctx.host` say; hand on a host.")
-    if host.closed:
-        raise HostClosed(f"The plug {level.label} handed on a host that is closed.")

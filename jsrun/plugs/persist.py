@@ -214,8 +214,10 @@ class PersistedState(Generic[P]):
     def _check_open(self) -> str:
         if not self._open:
             raise StateClosed("State cannot be written inside `migrate` or after the plug's last handler.")
-        if self._validator is None or self._plug is None:
+        if self._validator is None:
             raise StateInvalid("This plug declares no `Persisted`, so it has no state.")
+        if self._plug is None:
+            raise StateInvalid("This plug has no `id` in the setup, so it has no state.")
         return self._plug
 
     def _prepared(self, value: Any) -> tuple[bytes, P]:

@@ -8,12 +8,14 @@ from typing import Literal, Protocol, TypeAlias
 
 from jsrun.plugs._level import Bind, PlugEntry, RunFacts
 from jsrun.plugs._steps import AgentStep, History, PhaseLimits, StepRecorder
-from jsrun.plugs._watch import outlast, within
+from jsrun.plugs._watch import closed, outlast, within
 from jsrun.plugs.api import Host, PlugLogger
 from jsrun.plugs.clock import Clock, LoopClock
 from jsrun.plugs.draft import AgentDraft
 from jsrun.plugs.errors import NotResumable, PlugError
 from jsrun.plugs.host_api import Env
+from jsrun.plugs.hosts.bound import BoundHost
+from jsrun.plugs.hosts.unavailable import UnavailableHost
 from jsrun.plugs.infos import EndReason, PauseInfo, RunInfo, SessionInfo, TeardownInfo, cleanup_failed
 from jsrun.plugs.lifecycle import CLOSE_SECONDS, Lifecycle
 from jsrun.plugs.persist import StateStore
@@ -153,7 +155,7 @@ class MemoryRecorder:
 class Run:
     """Performs one run. `agent` runs the agent; `host` is the runner's own machine, which the run closes at its end.
 
-    `bind` and `unavailable` make the views of hosts and the host that stands for a missing one.
+    `bind` and `unavailable` make the views of hosts and the host that stands for a missing one; tests have their own.
     """
 
     def __init__(
@@ -164,8 +166,8 @@ class Run:
         host: Host,
         store: StateStore,
         recorder: RunRecorder,
-        bind: Bind,
-        unavailable: Callable[[str], Host],
+        bind: Bind = BoundHost,
+        unavailable: Callable[[str], Host] = UnavailableHost,
         clock: Clock | None = None,
     ) -> None:
         self.plan = plan
@@ -276,12 +278,12 @@ class Run:
         )
 
     async def _close(self) -> None:
-        closing = asyncio.create_task(self._host.aclose())
+        closing = asyncio.create_task(closed(self._host))
         if not await within(self._clock, closing, CLOSE_SECONDS):
             closing.cancel()
             self._log.error("what runs on the runner's machine could not be ended in time")
-        elif not closing.cancelled() and closing.exception() is not None:
-            self._log.error("the runner's machine could not be let go", error=closing.exception())
+        elif closing.result() is not None:
+            self._log.error("the runner's machine could not be let go", error=closing.result())
 
 
 def not_resumable(entries: Sequence[PlugEntry]) -> list[str]:

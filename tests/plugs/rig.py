@@ -70,7 +70,7 @@ async def settle() -> None:
 class NoteHost:
     """A host that runs nothing; `uses` notes what it was asked to run."""
 
-    def __init__(self, name: str, workspace: str = "/work", *, close_error: Exception | None = None) -> None:
+    def __init__(self, name: str, workspace: str = "/work", *, close_error: BaseException | None = None) -> None:
         self.info_value = HostInfo("memory", "linux", "/home/me", "/tmp", workspace, True)
         self.name = name
         self.uses: list[str] = []

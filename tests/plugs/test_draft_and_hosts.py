@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -76,7 +77,7 @@ async def test_after_next_the_draft_is_frozen_also_through_references_taken_befo
             def change(name: str, value: Any) -> None:
                 setattr(agent, name, value)
 
-            for what, attempt in (
+            attempts: tuple[tuple[str, Callable[[], Any]], ...] = (
                 ("command", lambda: change("command", "other")),
                 ("args", lambda: change("args", [])),
                 ("env", lambda: change("env", {})),
@@ -87,7 +88,8 @@ async def test_after_next_the_draft_is_frozen_also_through_references_taken_befo
                 ("item", lambda: env.__setitem__("A", "b")),
                 ("pop", lambda: env.pop("KEPT")),
                 ("update", lambda: env.update(A="b")),
-            ):
+            )
+            for what, attempt in attempts:
                 with pytest.raises(AgentFrozen):
                     attempt()
                 refused.append(what)
@@ -260,7 +262,7 @@ class _Vm(Plug, name="test/vm"):
         self.closes.append(self.machine.closes)
 
 
-def vm(close_error: Exception | None = None) -> type[_Vm]:
+def vm(close_error: BaseException | None = None) -> type[_Vm]:
     """A plug with a machine of its own."""
 
     class Fresh(_Vm, name="test/vm"):
@@ -368,9 +370,12 @@ async def test_a_bound_view_or_a_closed_host_cannot_be_handed_on() -> None:
 
 
 @pytest.mark.plg("PLG-038")
-async def test_a_failing_close_is_logged_and_changes_no_info(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [OSError("cannot hang up"), SystemExit("cannot hang up")])
+async def test_a_failing_close_is_logged_and_changes_no_info(
+    caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
     """PLG-038"""
-    outer, machine = seen(), vm(OSError("cannot hang up"))
+    outer, machine = seen(), vm(error)
     end = await Rig(entries(outer, machine)).perform()
     assert outer.infos == [PauseInfo("closed")]
     assert end.state == "ended"

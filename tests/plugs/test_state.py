@@ -28,6 +28,7 @@ from jsrun.plugs import (
     StateTooLarge,
     StateUnavailable,
 )
+from jsrun.plugs._level import PlugEntry
 from jsrun.plugs.persist import PersistedState, StateStore
 from jsrun.plugs.schema import Validator
 from jsrun.plugs.sealed import decode_key, key_from_file
@@ -135,13 +136,14 @@ async def test_a_plug_without_persisted_has_no_state() -> None:
             errors.append(info.value)
             await next()
 
-    await Rig(entries(Bare)).perform()
-    assert len(errors) == 1
+    await Rig([PlugEntry(Bare), PlugEntry(type("Kept", (Bare,), {"Persisted": int}))]).perform()
+    assert "Persisted" in str(errors[0]) and "no `id`" in str(errors[1])
 
 
 _CHILD = """
 import asyncio, os, sys
 from jsrun.plugs import EncryptedStore, PlugLogger, SqliteStore
+from jsrun.plugs._level import PlugEntry
 from jsrun.plugs.persist import PersistedState
 from jsrun.plugs.schema import Validator
 
@@ -335,8 +337,8 @@ async def test_without_a_valid_migration_the_run_fails_and_the_value_stays() -> 
         outer = seen()
         end = await Rig(entries(outer, plug(**members)), store=store).perform()
         assert text in str(outer.infos[0].error)
-        assert outer.torn[0].cleanup_failed is False  # it was never loaded in this session
-        assert end.state == "ended"
+        assert outer.torn[0].cleanup_failed and end.state == "leftover"
+        assert store.values["s1", "p1"] == b'{"id":1}'
 
 
 @pytest.mark.plg("PLG-068")
