@@ -5,7 +5,8 @@ engine process (`RegexTester`), and all of it runs in a thread of its own. `sche
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 from referencing import Registry
@@ -30,6 +31,8 @@ from ptc.wire import Json
 
 # Mismatches told besides missing names: enough to see what is wrong, few enough to read.
 MOST_MISMATCHES = 3
+# The same of those told by JSON pointers.
+MOST_POINTERS = 5
 # Mismatches looked at for missing names.
 MOST_ERRORS = 1_000
 # New patterns can only turn up behind conditions on others; real schemas need two rounds.
@@ -82,16 +85,33 @@ class Schema:
         return _with_defaults(self._validator.schema, value)
 
     async def problems(
-        self, value: Json, root: str, tester: RegexTester | None = None, *, object_root: bool = True
+        self,
+        value: Json,
+        root: str,
+        tester: RegexTester | None = None,
+        *,
+        object_root: bool = True,
+        most: int = MOST_MISMATCHES,
+        where: Callable[[str, Path], str] = path_text,
     ) -> tuple[str, ...]:
         """Why `value`, called `root` in messages, does not fit: sentences, the one about missing names first.
 
-        Empty if it fits. Without a tester, patterns are left aside. `object_root`: only an object can fit.
+        Empty if it fits. Without a tester, patterns are left aside. `object_root`: only an object can fit. At most
+        `most` mismatches besides missing names are told, their places in the words of `where`.
         """
+        return await self._problems(_Check, value, root, tester, object_root)
+
+    async def mismatches(self, value: Json, tester: RegexTester | None = None) -> tuple[str, ...]:
+        """Why `value` does not fit, as JSON pointers (RFC 6901) with reasons, five at most. Empty if it fits."""
+        return await self._problems(_PointerCheck, value, "arguments", tester, True)
+
+    async def _problems(
+        self, kind_of_check: "type[_Check]", value: Json, root: str, tester: RegexTester | None, object_root: bool
+    ) -> tuple[str, ...]:
         known: dict[tuple[str, str], bool | None] = {}
         seconds = MAX_SECONDS
         for _ in range(MOST_ROUNDS):
-            check = _Check(self._validator, value, root, None if tester is None else known, seconds, object_root)
+            check = kind_of_check(self._validator, value, root, None if tester is None else known, seconds, object_root)
             problems = await asyncio.wrap_future(start_deep(check.run))
             if tester is None or not check.unknown:
                 return problems
@@ -124,6 +144,8 @@ class _Check:
         known: Mapping[tuple[str, str], bool | None] | None,
         seconds: float,
         object_root: bool,
+        most: int = MOST_MISMATCHES,
+        where: Callable[[str, Path], str] = path_text,
     ) -> None:
         self._validator = validator
         self._value = value
@@ -131,6 +153,8 @@ class _Check:
         self._known = known
         self._seconds = seconds
         self._object_root = object_root
+        self._most = most
+        self._where = where
         self._broken: dict[str, None] = {}
         self.unknown: dict[tuple[str, str], None] = {}
         self.seconds_left = seconds
@@ -171,12 +195,24 @@ class _Check:
             path = tuple(error.absolute_path)
             if error.validator == "required" and not path:
                 missing += error.validator_value
-            elif len(others) < MOST_MISMATCHES:
-                others.append(f"{path_text(self._root, path)}: {message_of(error)}.")
+            elif len(others) < self._most:
+                others.append(f"{self._where(self._root, path)}: {message_of(error)}.")
         if missing:
             ordered = in_order(list(dict.fromkeys(missing)), self._validator.schema)
             return (f"The {self._root} misses {names_text(ordered)}.", *others)
         return tuple(others)
+
+
+class _PointerCheck(_Check):
+    """The same pass, told by JSON pointers."""
+
+    def _problems(self) -> tuple[str, ...]:
+        errors = islice(self._validator.iter_errors(self._value), MOST_POINTERS)
+        return tuple(f"{_pointer(tuple(error.absolute_path))}: {message_of(error)}" for error in errors)
+
+
+def _pointer(path: Path) -> str:
+    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in path) or "(root)"
 
 
 def _prepared(schema: Any) -> Any:
