@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from typing import Literal
 
 from jsrun.agent.core import (
     IDLE,
@@ -43,6 +44,7 @@ from jsrun.agent.errors import (
 from jsrun.agent.events import CommitFailed, Committed, RunFinished, RunStarted
 from jsrun.agent.execute import CANCELLED, execute_batch
 from jsrun.agent.hooks import HookFailure
+from jsrun.agent.instrumentation import RunSpan
 from jsrun.agent.keeper import Keeper
 from jsrun.agent.mailbox import Cancel, Continue, Report, Run, RunOutcome, RuntimeMsg, reply
 from jsrun.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, open_calls
@@ -96,6 +98,7 @@ class ActiveRun:
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
         self._deadline: asyncio.TimerHandle | None = None
+        self._span: RunSpan | None = None
         self._step = 0
         self._stage: Stage | None = None
         self._then: Callable[[object], None] = lambda payload: None
@@ -110,9 +113,12 @@ class ActiveRun:
         timeout = self._ticket.timeout
         if timeout is not None:
             self._deadline = self._loop.call_later(timeout, self._post, Cancel(self.id, "deadline"))
-        self._keeper.ticket = self._ticket
-        self._keeper.emit(RunStarted(kind="prompt" if isinstance(self._request, Run) else "continue"))
-        session = self._keeper.session
+        keeper = self._keeper
+        # In the context of the run, which is where its workers find it.
+        self._span = self._ticket.context.run(keeper.instrumentation.run, keeper.config, self.id, keeper.session_id)
+        keeper.ticket = self._ticket
+        keeper.emit(RunStarted(kind="prompt" if isinstance(self._request, Run) else "continue"))
+        session = keeper.session
         if isinstance(session, SessionPending):
             self._send(session, partial(self._landed, session))
         elif isinstance(self._request, Run):
@@ -281,13 +287,21 @@ class ActiveRun:
         keeper = self._keeper
         keeper.agent_state = replace(keeper.agent_state, phase=IDLE)
         usage = self._ticket.meter.close()
-        status = "completed" if error is None else "cancelled" if isinstance(error, RunCancelled) else "failed"
-        keeper.emit(RunFinished(status=status, error=error, usage=usage, duration=self._loop.time() - self._started))
+        duration = self._loop.time() - self._started
+        keeper.emit(RunFinished(status=_status(error), error=error, usage=usage, duration=duration))
         keeper.ticket = None
         self._ticket.close()
         outcome = RunOutcome(message, error, usage)
+        if self._span is not None:
+            self._ticket.context.run(self._span.ended, outcome)
         reply(self._request.reply_to, outcome)
         self._finished(outcome)
+
+
+def _status(error: RunError | None) -> Literal["completed", "failed", "cancelled"]:
+    if error is None:
+        return "completed"
+    return "cancelled" if isinstance(error, RunCancelled) else "failed"
 
 
 def payload_of(task: "asyncio.Task[object]") -> object:

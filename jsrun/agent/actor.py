@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Coroutine
 from functools import partial
 
@@ -48,6 +49,8 @@ from jsrun.agent.session import ReloadReport, Session, SessionDisabled, SessionP
 _RELOAD = "reload"
 _SHUTDOWN = "shutdown"
 
+_log = logging.getLogger("jsrun.agent")
+
 STOPPED = "the agent was stopped"
 
 
@@ -89,6 +92,13 @@ class Actor:
             )
         )
         self.task = self._loop.create_task(self._live(), name=f"agent {keeper.config.agent_id}")
+        try:
+            # A task that is cancelled before its first step never begins, and nobody would hear of its end.
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.task.cancel()
+            await asyncio.wait({self.task})
+            raise
 
     @property
     def over(self) -> bool:
@@ -219,6 +229,8 @@ class Actor:
         self._over = True
         self.crash = error
         self._unavailable = self._crash_detail or f"the agent crashed: {one_line(name_of(error))}"
+        if isinstance(error, Exception):  # a fault of ours or of a clock or source of ids, not the end of the loop
+            _log.error("the agent %s crashed", keeper.config.agent_id, exc_info=error)
         gone = AgentUnavailable(self._unavailable)
         if self._run is not None:
             self._run.abort(gone)

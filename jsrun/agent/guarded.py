@@ -78,12 +78,12 @@ async def _end(task: "asyncio.Task[_Settled[T]]", grace: float | None) -> None:
         task.cancel()
         await asyncio.wait({task}, timeout=grace)
     if not task.done():
-        _abandoned.add(task)  # type: ignore[arg-type]  # a task of anything is a task of object
+        _abandoned.add(task)
         task.add_done_callback(_forget)
 
 
 def _forget(task: "asyncio.Task[_Settled[T]]") -> None:
-    _abandoned.discard(task)  # type: ignore[arg-type]  # as above
+    _abandoned.discard(task)
     if not task.cancelled():
         task.exception()  # looked at, so that asyncio does not report it
 
