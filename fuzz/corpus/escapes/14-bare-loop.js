@@ -1,0 +1,9 @@
+// title: An endless loop that is nothing else ends by the CPU limit
+// family: 14
+// engines: ["quickjs", "quickjs-spawned", "v8"]
+// form: "async"
+// expect: {"kind": "compute-limit"}
+// within: 2
+// limits: {"cpu": 0.1}
+
+for (;;);
