@@ -53,7 +53,7 @@ class Lifecycle:
         self._limits = limits
         self._loaded = set(history.loaded)
         self._handed = set(history.handed)
-        self._gone: set[str] = set()
+        self._gone: list[int] = []  # levels that said so of their machine
         self._stop: PauseInfo | None = None
         self._stop_event = asyncio.Event()
         self._stop_recording: asyncio.Task[None] | None = None
@@ -183,8 +183,8 @@ class Lifecycle:
             self.log.error("the run cannot go on", error=error)
             self.fail(error)
             info = PauseInfo("failed", error)
-        await self._close(level, host)
         self._decide(PauseInfo(info.reason, info.error))
+        await self._close(level, host)
         try:
             await self._record_stop()
             await self._recorder.paused(level.key)
@@ -272,7 +272,7 @@ class Lifecycle:
     async def _inside_teardown(self, level: Level, host: Host | Gone | None, end: TeardownInfo) -> TeardownInfo:
         missing = host is None and level.key in self._handed
         if isinstance(host, Gone):
-            self._gone.add(level.label)
+            self._gone.append(level.plug.index)
             inner_host = self._unavailable(level.label)
         elif missing:
             inner_host = self._unavailable(level.label)
@@ -290,11 +290,11 @@ class Lifecycle:
         return info
 
     def _forgiven(self, level: Level, failure: BaseException) -> bool:
-        """Whether a clean-up failed only because the machine it was for no longer exists."""
+        """Whether a clean-up failed only because a machine outside of it no longer exists."""
         if isinstance(failure, BaseExceptionGroup):
             forgiven = all(self._forgiven(level, error) for error in failure.exceptions)
         else:
-            forgiven = isinstance(failure, HostUnavailable) and failure.plug in self._gone
+            forgiven = isinstance(failure, HostUnavailable) and any(index < level.plug.index for index in self._gone)
         if forgiven:
             level.log.info("there is nothing to clean up: its machine is gone", error=failure)
         return forgiven

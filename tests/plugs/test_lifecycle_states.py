@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jsrun.plugs import GONE, EndReason, HostUnavailable, Plug
 from jsrun.plugs._level import PlugEntry
-from tests.plugs.rig import NoteHost, Rig
+from tests.plugs.rig import PATIENCE, NoteHost, Rig
 
 PHASES = ("load", "attach", "pause", "restore", "destroy")
 
@@ -142,3 +142,81 @@ def test_every_run_keeps_its_promises(plugs: list[Character], reason: EndReason)
         assert end.state == "leftover" and end.teardown is not None and end.teardown.cleanup_failed
     if end.state == "ended":
         assert rig.recorder.steps[-1] == ("ended", "ended", end.reason)
+
+
+def restless(index: int, turns: int, dies: bool, story: Story) -> type[Plug]:
+    """A plug that takes its time everywhere, with a child that may die while the plug is in `next`."""
+
+    class Restless(Plug, name=f"test/{index}"):
+        async def load(self) -> None:
+            await self._wait()
+
+        async def session(self, next: Any) -> None:
+            story.steps.append(("attach", index))
+            await self._wait()
+            host = NoteHost(f"vm {index}")
+            story.machines.append(host)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._child())
+                try:
+                    await next(host=host)
+                finally:
+                    assert host.closes == 1
+                    story.steps.append(("pause", index))
+            await self._wait()
+
+        async def teardown(self, next: Any) -> None:
+            await self._wait()
+            await next(host=GONE)
+            story.steps.append(("destroy", index))
+
+        async def _wait(self) -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+        async def _child(self) -> None:
+            await self._wait()
+            if dies:
+                raise OSError(f"child {index}")
+
+    return Restless
+
+
+@pytest.mark.plg("PLG-018", "PLG-020", "PLG-021", "PLG-037")
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=4),
+    st.integers(0, 80),
+    reasons,
+    st.booleans(),
+)
+def test_a_stop_may_come_at_any_moment(
+    plugs: list[tuple[int, bool]], moment: int, reason: EndReason, cancelled: bool
+) -> None:
+    """PLG-018, PLG-020, PLG-021, PLG-037"""
+
+    async def story_of() -> tuple[Story, Any, Rig, bool]:
+        story = Story()
+        rig = Rig([PlugEntry(restless(index, *plug, story), f"p{index}") for index, plug in enumerate(plugs)])
+        task = asyncio.create_task(rig.make("start").perform())
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        in_time = cancelled and task.cancel()
+        rig.run.stop(reason)
+        (done,) = await asyncio.gather(asyncio.wait_for(task, PATIENCE), return_exceptions=True)
+        return story, done, rig, in_time
+
+    story, end, rig, in_time = asyncio.run(story_of())
+    assert isinstance(end, asyncio.CancelledError) == in_time
+    if not rig.recorder.steps:
+        assert in_time and moment == 0  # its task never began
+        return
+    attached = [index for step, index in story.steps if step == "attach"]
+    assert attached == list(range(len(attached)))
+    assert [index for step, index in story.steps if step == "pause"] == attached[::-1]
+    assert all(machine.closes == 1 for machine in story.machines)
+    assert rig.host.closes == 1
+    last = rig.recorder.steps[-1]
+    destroyed = [index for step, index in story.steps if step == "destroy"]
+    assert destroyed == (list(range(len(plugs)))[::-1] if last[:2] == ("ended", "ended") else [])
+    assert last[:2] == ("ended", "ended") or last == ("ended", "paused", "idle")

@@ -32,6 +32,7 @@ from jsrun.plugs.hosts.local import LocalHost
 from jsrun.plugs.infos import RunInfo, SessionInfo
 from jsrun.plugs.runner import AgentBase, MemoryRecorder, Run, RunEnd, RunPlan
 from tests.plugs.rig import PATIENCE, entries
+from tests.plugs.sample import VmPlug
 
 # Answers every request but `wait`; `exit` ends it with a code, before or after its answer.
 _AGENT = """
@@ -45,7 +46,8 @@ for line in sys.stdin:
         print("good bye", file=sys.stderr, flush=True)
         os._exit(params["code"])
     if "id" in message:
-        result = {"method": message["method"], "cwd": os.getcwd(), "env": os.environ.get("LEVEL"), "pid": os.getpid()}
+        result = {"method": message["method"], "cwd": os.getcwd(), "env": os.environ.get("LEVEL")}
+        result |= {"pid": os.getpid(), "args": sys.argv[1:]}
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
     if params.get("code") is not None:
         os._exit(params["code"])
@@ -102,7 +104,9 @@ class Talk:
 
 
 @contextlib.asynccontextmanager
-async def talking(plugs: list[PlugEntry], tmp_path: Path, command: str = sys.executable) -> AsyncIterator[Talk]:
+async def talking(
+    plugs: list[PlugEntry], tmp_path: Path, command: str = sys.executable, store: MemoryStore | None = None
+) -> AsyncIterator[Talk]:
     """A run under way with the real agent."""
     out: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
@@ -119,7 +123,7 @@ async def talking(plugs: list[PlugEntry], tmp_path: Path, command: str = sys.exe
         agent=AgentBase(command, ("-u", "-c", _AGENT)),
     )
     part = AgentPart(client, recorder, clock=LoopClock())
-    run = Run(plan, agent=part, host=LocalHost(tmp_path), store=MemoryStore(), recorder=recorder)
+    run = Run(plan, agent=part, host=LocalHost(tmp_path), store=store or MemoryStore(), recorder=recorder)
     talk = Talk(run, recorder, client, out)
     talk.task = asyncio.create_task(run.perform())
     try:
@@ -251,3 +255,19 @@ async def test_a_process_that_a_plug_left_running_ends_with_the_run(
             await talk.end()
     assert await asyncio.wait_for(processes[0].wait(), PATIENCE) < 0
     assert any(record.levelno == logging.WARNING for record in caplog.records)
+
+
+@pytest.mark.plg("PLG-007", "PLG-062", "PLG-066")
+async def test_a_plug_as_an_author_writes_it(tmp_path: Path) -> None:
+    """PLG-007, PLG-062, PLG-066"""
+    store = MemoryStore()
+    store.values["s1", "vm"] = b'"vm-old"'
+    entry = PlugEntry(VmPlug, "vm", lambda names: {"image": "debian", "cpus": "4"})
+    for kept in ("vm-old", "vm-debian"):
+        async with talking([entry], tmp_path, store=store) as talk:
+            answer = await talk.ask("initialize")
+            assert answer["result"]["args"] == ["--vm", kept]
+            assert json.loads(store.values["s1", "vm"]) == {"vm_id": kept}
+            talk.run.stop("closed")
+            assert (await talk.end()).state == "ended"
+        assert not store.values

@@ -306,6 +306,26 @@ async def test_after_gone_a_missing_host_is_no_cleanup_failure() -> None:
 
 
 @pytest.mark.plg("PLG-024")
+async def test_gone_covers_the_machines_inside_of_the_one_that_is_gone() -> None:
+    """PLG-024"""
+
+    class Container(Plug, name="test/container"):
+        async def session(self, next: Any) -> None:
+            await next(host=NoteHost("container"))
+
+        async def teardown(self, next: Any) -> None:
+            await self.ctx.host.exec("find the container")
+            await next(host=NoteHost("container"))
+
+    rig = Rig(entries(handing("gone"), Container, Removing))
+    end = await rig.perform()
+    assert end.state == "ended" and not rig.host.uses
+    rig = Rig(entries(Container, handing("nothing"), Removing))
+    end = await rig.perform()
+    assert end.state == "leftover"
+
+
+@pytest.mark.plg("PLG-024")
 async def test_gone_forgives_nothing_else_and_is_misuse_in_a_session() -> None:
     """PLG-024"""
     end = await Rig(entries(handing("gone"), broken("after"))).perform()
