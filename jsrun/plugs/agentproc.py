@@ -185,6 +185,8 @@ class AgentPart:
 
     `client` is the client's side. `open` is called with the chain before client lines flow, to re-attach ACP sessions;
     what it raises fails the run. `on_message` sees all messages. `hold` is in seconds.
+
+    A run that never gets this far leaves the client's requests as they are: whoever performs it calls `client.refuse`.
     """
 
     def __init__(
@@ -212,6 +214,7 @@ class AgentPart:
         try:
             process = await host.spawn(spec)
         except (HostError, OSError, ValueError) as error:
+            self._client.refuse("The agent could not be started.")
             raise AgentStartError(f"The agent {spec.command} could not be started: {error}") from error
         agent = AgentProcess(process, clock=self._clock, line_bytes=self._line_bytes, log=lifecycle.log)
         chain = self.chain = MessageChain(
