@@ -5,7 +5,7 @@ engine process (`RegexTester`), and all of it runs in a thread of its own. `sche
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
@@ -85,19 +85,11 @@ class Schema:
         return _with_defaults(self._validator.schema, value)
 
     async def problems(
-        self,
-        value: Json,
-        root: str,
-        tester: RegexTester | None = None,
-        *,
-        object_root: bool = True,
-        most: int = MOST_MISMATCHES,
-        where: Callable[[str, Path], str] = path_text,
+        self, value: Json, root: str, tester: RegexTester | None = None, *, object_root: bool = True
     ) -> tuple[str, ...]:
         """Why `value`, called `root` in messages, does not fit: sentences, the one about missing names first.
 
-        Empty if it fits. Without a tester, patterns are left aside. `object_root`: only an object can fit. At most
-        `most` mismatches besides missing names are told, their places in the words of `where`.
+        Empty if it fits. Without a tester, patterns are left aside. `object_root`: only an object can fit.
         """
         return await self._problems(_Check, value, root, tester, object_root)
 
@@ -144,8 +136,6 @@ class _Check:
         known: Mapping[tuple[str, str], bool | None] | None,
         seconds: float,
         object_root: bool,
-        most: int = MOST_MISMATCHES,
-        where: Callable[[str, Path], str] = path_text,
     ) -> None:
         self._validator = validator
         self._value = value
@@ -153,8 +143,6 @@ class _Check:
         self._known = known
         self._seconds = seconds
         self._object_root = object_root
-        self._most = most
-        self._where = where
         self._broken: dict[str, None] = {}
         self.unknown: dict[tuple[str, str], None] = {}
         self.seconds_left = seconds
@@ -195,8 +183,8 @@ class _Check:
             path = tuple(error.absolute_path)
             if error.validator == "required" and not path:
                 missing += error.validator_value
-            elif len(others) < self._most:
-                others.append(f"{self._where(self._root, path)}: {message_of(error)}.")
+            elif len(others) < MOST_MISMATCHES:
+                others.append(f"{path_text(self._root, path)}: {message_of(error)}.")
         if missing:
             ordered = in_order(list(dict.fromkeys(missing)), self._validator.schema)
             return (f"The {self._root} misses {names_text(ordered)}.", *others)
