@@ -56,6 +56,11 @@ class Ending(BaseModel):
             raise ValueError("exactly one of value, nothing, kind, raises, status, refused is needed")
         return self
 
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether the process is not stopped from outside."""
+        return self.kind in (None, "exception", "invalid-output", "stuck") and self.status != "incomplete"
+
 
 class Header(BaseModel):
     """What the top of a file says.

@@ -1,4 +1,4 @@
-"""The host functions that escape programs may call. They are what hosts have: some echo, some fail, some never answer."""
+"""The host functions that escape programs may call, like those of hosts: some echo, some fail, some never answer."""
 
 import asyncio
 import datetime

@@ -9,15 +9,15 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final
 
 import typer
 
 import ptc
-from fuzz.escape_files import ENGINES, EngineName, Ending, Escape, read_all
+from fuzz.escape_files import ENGINES, Ending, EngineName, Escape, read_all
 from fuzz.escape_host import SECRET, EscapeHost
 from fuzz.health import Health, recovered
 from jsrun import AIOptions, BundleError, CallbackEnv, Fuel, MemoryJournal, Note, Prompt, Runner, RunResult
@@ -40,9 +40,6 @@ _FUEL: Final[dict[str, Any]] = {"wall": 20.0, "compute": 10.0, "memory": 64 * MI
 
 # No text that comes of a run may hold these: they are of the host, or of what we put around a program.
 _LEAKS: Final = (SECRET, "PermissionError", "Traceback (most", "__ptc", "site-packages", str(Path(__file__).parents[1]))
-
-# What a program is shown of a bundle's prompt and whitelist when its header says nothing.
-_NAME: Final = "escape"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +78,23 @@ class Yard:
         return outcome.ok and outcome.value == 1
 
 
-async def attempt(yard: Yard, escape: Escape, patience: float = 1.0) -> Report:
-    """Run one program as its header says. patience: by how much the machine may be slower than a quiet one."""
+async def attempt(yard: Yard, escape: Escape, patience: float = 1.0, *, hurried: bool = False) -> Report:
+    """Run one program as its header says. patience: by how much the machine may be slower than a quiet one.
+
+    hurried: leave out the honest program after those that ended by themselves in a process of their own; the next
+    program of the corpus shows as well that the runtime goes on, and each start of a process costs a tenth of a second.
+    """
     header = escape.header
     ending = header.ending(yard.engine)
     before = Health.now()
     began = time.monotonic()
-    attempts = _by_ptc(yard, escape) if header.via == "ptc" else _by_jsrun(yard, escape, ending)
-    endings = await attempts
+    endings = await (_by_ptc if header.via == "ptc" else _by_jsrun)(yard, escape)
     seconds = time.monotonic() - began
     problems = [problem for one in endings for problem in one.compare(ending)]
     if seconds > header.within * patience:
         problems.append(f"took {seconds:.1f} s, {header.within:g} s are allowed")
-    if not await yard.is_well():
+    by_itself = hurried and yard.runtime.process == "spawn" and ending.ends_by_itself
+    if not by_itself and not await yard.is_well():
         problems.append("an honest program fails after it")
     problems += await recovered(before)
     return Report(escape.name, yard.engine, endings[0].words, seconds, tuple(dict.fromkeys(problems)))
@@ -187,7 +188,7 @@ def _of_outcome(outcome: ptc.Outcome, host: EscapeHost) -> _Ended:
 # --- through a bundle ---
 
 
-async def _by_jsrun(yard: Yard, escape: Escape, ending: Ending) -> list[_Ended]:
+async def _by_jsrun(yard: Yard, escape: Escape) -> list[_Ended]:
     header = escape.header
     notes = FakeMemory(header.memory)
     runners: list[Runner] = []
@@ -259,7 +260,7 @@ def _env(host: EscapeHost, notes: FakeMemory) -> CallbackEnv:
 # --- small things ---
 
 
-async def _together(run: Any, count: int) -> list[_Ended]:
+async def _together(run: Callable[[], Awaitable[_Ended]], count: int) -> list[_Ended]:
     if count == 1:  # what a host function raises must reach us, not the loop
         return [await run()]
     return await asyncio.gather(*(run() for _ in range(count)))

@@ -1,4 +1,4 @@
-"""What a program must never change in its host: processes, threads, descriptors, tasks, limits. Linux tells the most."""
+"""What a program must never change in its host: processes, threads, descriptors, tasks, limits. Linux tells most."""
 
 import asyncio
 import gc
@@ -37,7 +37,7 @@ class Health:
     threads: int
     tasks: int
     limits: tuple[tuple[int, int], ...]
-    timers: tuple[tuple[float, float], ...]
+    timers: tuple[bool, ...]
     handlers: tuple[str, ...]
     interpreter: tuple[int, ...]
 
@@ -50,7 +50,7 @@ class Health:
             threads=threading.active_count(),
             tasks=len(asyncio.all_tasks()),
             limits=tuple(resource.getrlimit(getattr(resource, name)) for name in _LIMITS if hasattr(resource, name)),
-            timers=tuple(signal.getitimer(timer) for timer in _TIMERS),
+            timers=tuple(signal.getitimer(timer) != (0.0, 0.0) for timer in _TIMERS),
             handlers=tuple(str(signal.getsignal(number)) for number in _SIGNALS),
             interpreter=(sys.getrecursionlimit(), sys.get_int_max_str_digits(), int(gc.isenabled())),
         )
@@ -91,9 +91,11 @@ async def recovered(before: Health) -> list[str]:
     """Wait until nothing is left behind since `before`; what still is after some seconds is the answer."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE_S
-    while (problems := Health.now().problems(before)) and loop.time() < deadline:
-        await asyncio.sleep(0.005)
-    return problems
+    while True:
+        problems = Health.now().problems(before)
+        if not problems or loop.time() > deadline:
+            return problems
+        await asyncio.sleep(0.005)  # processes end, and descriptors close, without anything that could be awaited
 
 
 def _entries(directory: str) -> int:

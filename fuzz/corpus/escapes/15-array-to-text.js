@@ -3,7 +3,7 @@
 // engines: ["quickjs", "quickjs-spawned", "v8"]
 // form: "async"
 // expect: {"kind": "compute-limit"}
-// expect_on: {"v8": {"kind": "exception", "says": ["RangeError"]}}
+// expect_on: {"v8": {"value": 199999999}}
 // within: 2
 // limits: {"cpu": 0.1}
 

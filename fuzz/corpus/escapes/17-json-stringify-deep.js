@@ -1,8 +1,9 @@
-// title: JSON.stringify of a deep array is an error that is caught
+// title: JSON.stringify of a deep array is an error that is caught, or an answer
 // family: 17
 // engines: ["quickjs", "quickjs-spawned", "v8"]
 // form: "async"
 // expect: {"value": ["RangeError", 1]}
+// expect_on: {"v8": {"value": ["none", 1]}}
 // within: 2
 
 let deep = [];

@@ -5,6 +5,7 @@
 // form: "async"
 // expect: {"status": "finished", "reason": null, "output": "DoorError", "notes": []}
 // within: 2
+// limits: {"memory": 268435456}
 
 async function run() {
   try { await remember("x".repeat(10485760)); return "kept"; } catch (error) { return error.name; }
