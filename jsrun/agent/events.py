@@ -1,11 +1,12 @@
 """Events: what an agent tells about itself, as frozen records that turn into JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from jsrun.agent.errors import AgentError
 from jsrun.agent.message_json import message_to_json
@@ -38,19 +39,26 @@ def _report_json(report: ReloadReport) -> dict[str, Any]:
     return {"head": report.head, "landed": report.landed, "discarded": _messages_json(report.discarded)}
 
 
-def _fields_json(record: Any) -> Mapping[str, Any]:
-    return asdict(record)
+class _Ours:
+    """A record of ours, which pydantic takes as it is if it is of this class, and how it becomes JSON."""
+
+    def __init__(self, kind: type, to_json: Callable[[Any], Any]) -> None:
+        self._kind = kind
+        self._to_json = to_json
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        written = core_schema.plain_serializer_function_ser_schema(self._to_json)
+        return core_schema.is_instance_schema(self._kind, serialization=written)
 
 
-# These are records of ours already; pydantic only looks at their class, and learns how they become JSON.
-_Answer: TypeAlias = Annotated[InstanceOf[AssistantMessage], PlainSerializer(message_to_json)]
-_Messages: TypeAlias = Annotated[InstanceOf[tuple], PlainSerializer(_messages_json)]  # type: ignore[type-arg]
-_Call: TypeAlias = Annotated[InstanceOf[ToolCall], PlainSerializer(_fields_json)]
-_Metadata: TypeAlias = Annotated[InstanceOf[InferenceMetadata], PlainSerializer(_fields_json)]
-_Error: TypeAlias = Annotated[InstanceOf[AgentError], PlainSerializer(_error_json)]
-_Usage: TypeAlias = Annotated[InstanceOf[Spend], PlainSerializer(Spend.to_json)]
-_Report: TypeAlias = Annotated[InstanceOf[ReloadReport], PlainSerializer(_report_json)]
-_Identity: TypeAlias = Annotated[Any, PlainSerializer(_fields_json)]
+_Answer: TypeAlias = Annotated[AssistantMessage, _Ours(AssistantMessage, message_to_json)]
+_Messages: TypeAlias = Annotated[tuple[Message, ...], _Ours(tuple, _messages_json)]
+_Call: TypeAlias = Annotated[ToolCall, _Ours(ToolCall, asdict)]
+_Metadata: TypeAlias = Annotated[InferenceMetadata, _Ours(InferenceMetadata, asdict)]
+_Error: TypeAlias = Annotated[AgentError, _Ours(AgentError, _error_json)]
+_Usage: TypeAlias = Annotated[Spend, _Ours(Spend, Spend.to_json)]
+_Report: TypeAlias = Annotated[ReloadReport, _Ours(ReloadReport, _report_json)]
+_Identity: TypeAlias = Annotated[Any, _Ours(object, asdict)]
 
 
 class _Record(BaseModel):
