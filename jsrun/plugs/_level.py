@@ -56,6 +56,20 @@ class RunFacts:
     bind: Bind
 
 
+@dataclass(slots=True, eq=False)
+class Phase:
+    """One phase of a level: where its handler is and what came of it. A handler that is left behind keeps its own."""
+
+    watch: "Watch"
+    entered: bool = False  # `next` was called
+    concluded: bool = False  # the handler has ended or is abandoned
+    inner: "asyncio.Task[Any] | None" = None
+    paused: PauseInfo | None = None  # what `next` returned
+    torn: TeardownInfo | None = None
+    failure: BaseException | None = None
+    cancelled: BaseException | None = None  # given to the inside when the plug was cancelled in `next`
+
+
 class Level:
     """A plug at its place in the chain; its lifecycle moves it from phase to phase."""
 
@@ -78,16 +92,8 @@ class Level:
         self.outside: Host  # what `host` is a view of
         self.stopping = Stopping()
         self.log: PlugLogger
-        self.watch: Watch
+        self.phase: Phase | None = None
         self.send_message: Callable[[int, Message], Awaitable[Any]] | None = None
-        # The current phase.
-        self.entered = False  # `next` was called
-        self.concluded = False  # the handler has ended or is abandoned
-        self.inner: asyncio.Task[Any] | None = None
-        self.paused: PauseInfo | None = None  # what `next` returned
-        self.torn: TeardownInfo | None = None
-        self.failure: BaseException | None = None
-        self.cancelled: BaseException | None = None  # given to the inside when the plug was cancelled in `next`
         self._forget()
 
     @property
@@ -115,16 +121,14 @@ class Level:
         """See PlugContext."""
         return {level.entry.id: SetupPlace(dict(level.outputs)) for level in self.outer if level.entry.id is not None}
 
-    def begin(self, phase: str, draft: AgentDraft, host: Host, watch: "Watch") -> None:
+    def begin(self, name: str, draft: AgentDraft, host: Host, phase: Phase) -> None:
         """Start a phase with this draft, this host of the level outside, and a new notice."""
         self.agent = draft
         self.outside = host
         self.host = self.facts.bind(host, lambda: draft.cwd, lambda: draft.env)
         self.stopping = Stopping()
-        self.watch = watch
-        self.entered = self.concluded = False
-        self.inner = self.paused = self.torn = self.failure = self.cancelled = None
-        self.enter(phase)
+        self.phase = phase
+        self.enter(name)
 
     def enter(self, phase: str) -> None:
         """Name the phase in log lines."""
@@ -133,9 +137,8 @@ class Level:
         )
 
     def stop(self, reason: EndReason) -> None:
-        """Give the plug notice, if its phase is under way."""
-        if not self.concluded:
-            self.stopping.set(reason)
+        """Give the plug notice that its phase is being stopped."""
+        self.stopping.set(reason)
 
     def names(self) -> dict[str, Any]:
         """What the expressions of `with:` may name."""
@@ -173,7 +176,8 @@ class Level:
         loading = instance.load()
         if loading is not None:
             await loading
-        self.loaded = True
+        if self.instance is instance:  # else it was left behind, and another has its place
+            self.loaded = True
 
     def set_output(self, name: str, value: str) -> None:
         """See PlugContext."""
@@ -183,7 +187,7 @@ class Level:
             raise ValueError(f"The output {name!r} must be a text of {MAX_OUTPUT_BYTES:,} bytes at most.")
         if self.entry.id is None:
             self.log.warning("an output of a plug without id is not published", output=name)
-        elif self.entered or self.concluded:
+        elif self.phase is None or self.phase.entered or self.phase.concluded:
             self.log.warning("an output set after next() is not published", output=name)
         else:
             self.outputs[name] = value

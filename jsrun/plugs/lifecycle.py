@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from jsrun.plugs._level import Level, PlugEntry, RunFacts
+from jsrun.plugs._level import Level, Phase, PlugEntry, RunFacts
 from jsrun.plugs._steps import AgentStep, History, PhaseLimits, StepRecorder
 from jsrun.plugs._watch import Watch, closed, outlast, within
 from jsrun.plugs.api import Gone, Host, PlugLogger
@@ -129,12 +129,12 @@ class Lifecycle:
         if index == len(self.levels):
             return await self._run_agent(draft, host)
         level = self.levels[index]
-        self._begin(level, "session", draft, host)
-        await self._handle(level, self._attach_and_pause(level))
-        failure = level.failure
-        if failure is None and not level.entered:
+        phase = self._begin(level, "session", draft, host)
+        await self._handle(level, phase, self._attach_and_pause(level, phase))
+        failure = phase.failure
+        if failure is None and not phase.entered:
             failure = NextMisuse(f"The plug {level.label} returned from `session` without calling `next()`.")
-        base = level.paused
+        base = phase.paused
         if base is None and self._stop is not None and self._stop.reason == "failed":
             base = self._stop if self._stop.error is not failure else None
         if failure is None:
@@ -142,36 +142,38 @@ class Lifecycle:
             return base
         level.log.error("the plug failed", error=failure)
         self._decide(PauseInfo("failed", failure))
-        if base is not None and base.error is level.cancelled and level.cancelled is not None:
+        if base is not None and base.error is phase.cancelled and phase.cancelled is not None:
             # The inside was stopped because of this very failure.
             return PauseInfo("failed", failure, base.also)
         return pause_failed(base, failure)
 
-    async def _attach_and_pause(self, level: Level) -> None:
-        await self._prepare(level)
+    async def _attach_and_pause(self, level: Level, phase: Phase) -> None:
+        await self._prepare(level, phase)
+        if phase.failure is not None:  # it took too long, and went on all the same
+            return
         level.enter("session")
         await self._recorder.attached(level.key)
-        level.watch.begin("attach", self._limit(self._limits.attach))
+        phase.watch.begin("attach", self._limit(self._limits.attach))
         assert level.instance is not None
 
         async def next_session(host: Host | None = None) -> PauseInfo:
             if isinstance(host, Gone):
                 raise NextMisuse("GONE can be said in `teardown` only.")
-            inner = self._enter(level, host, lambda: self._inside_session(level, host))
+            inner = self._enter(level, phase, host, lambda: self._inside_session(level, phase, host))
             try:
-                return await outlast(inner, lambda: self._cancelled_in_next(level))
+                return await outlast(inner, lambda: self._cancelled_in_next(level, phase))
             finally:
-                if not level.concluded:
+                if not phase.concluded:
                     level.enter("pause")
-                    level.watch.begin("pause", self._limit(self._limits.pause))
+                    phase.watch.begin("pause", self._limit(self._limits.pause))
 
         await level.instance.session(next_session)
 
-    def _cancelled_in_next(self, level: Level) -> None:
-        level.cancelled = PlugCancelled(f"The plug {level.label} was cancelled while it waited for the inside.")
-        self.fail(level.cancelled)
+    def _cancelled_in_next(self, level: Level, phase: Phase) -> None:
+        phase.cancelled = PlugCancelled(f"The plug {level.label} was cancelled while it waited for the inside.")
+        self.fail(phase.cancelled)
 
-    async def _inside_session(self, level: Level, host: Host | None) -> PauseInfo:
+    async def _inside_session(self, level: Level, phase: Phase, host: Host | None) -> PauseInfo:
         """What `next` returns: everything further in, then the closed host. Never raises for any of it."""
         inner_host = host if host is not None else level.outside
         try:
@@ -191,7 +193,7 @@ class Lifecycle:
         except Exception as error:  # pausing saves costs also where it cannot be recorded
             self.log.error("a step cannot be recorded", error=error)
             info = pause_failed(info, error)
-        level.paused = info
+        phase.paused = info
         return info
 
     async def _record_handed(self, level: Level, handed: bool) -> None:
@@ -203,7 +205,6 @@ class Lifecycle:
             self._handed.discard(level.key)
 
     async def _run_agent(self, draft: AgentDraft, host: Host) -> PauseInfo:
-        draft.freeze()
         try:
             info = await self._agent(draft.spec(), host, self)
         except Exception as error:
@@ -225,51 +226,54 @@ class Lifecycle:
         if index == len(self.levels):
             return end
         level = self.levels[index]
-        self._begin(level, "teardown", draft, host)
+        phase = self._begin(level, "teardown", draft, host)
         if self._hurried:
             level.stop(end.reason)
         ever_loaded = level.key in self._loaded
-        await self._handle(level, self._remove(level, end))
-        failure = level.failure
-        if failure is None and not level.entered:
+        await self._handle(level, phase, self._remove(level, phase, end))
+        failure = phase.failure
+        if failure is None and not phase.entered:
             failure = NextMisuse(f"The plug {level.label} returned from `teardown` without calling `next()`.")
-        if level.inner is None:
+        if phase.torn is None:
             # What is further in must not stay because this plug failed.
-            self._enter(level, None, lambda: self._inside_teardown(level, None, end), again=True)
-            assert level.inner is not None
-            await level.inner
-        assert level.torn is not None
+            level.agent.freeze()
+            await self._inside_teardown(level, phase, None, end)
+        assert phase.torn is not None
         if level.instance is not None:
             await level.persisted.close()
         if failure is None or self._forgiven(level, failure):
-            return level.torn
+            return phase.torn
         if not (level.loaded or ever_loaded or level.state_unread):
             level.log.warning("a plug that was never loaded in this session cannot be prepared", error=failure)
-            return level.torn
+            return phase.torn
         level.log.error("the clean-up failed", error=failure)
-        return cleanup_failed(level.torn, failure)
+        return cleanup_failed(phase.torn, failure)
 
-    async def _remove(self, level: Level, end: TeardownInfo) -> None:
+    async def _remove(self, level: Level, phase: Phase, end: TeardownInfo) -> None:
         if not level.loaded:
-            await self._prepare(level)
+            await self._prepare(level, phase)
+            if phase.failure is not None:
+                return
         level.enter("teardown")
         await self._recorder.torn(level.key)
         limit = self._limit(self._limits.teardown)
         notice = (NOTICE_SECONDS, lambda: level.stop(end.reason))
-        level.watch.begin("teardown", limit, notice)
+        phase.watch.begin("teardown", limit, notice)
         assert level.instance is not None
 
         async def next_teardown(host: Host | Gone | None = None) -> TeardownInfo:
-            inner = self._enter(level, host, lambda: self._inside_teardown(level, host, end))
+            inner = self._enter(level, phase, host, lambda: self._inside_teardown(level, phase, host, end))
             try:
                 return await outlast(inner, lambda: None)
             finally:
-                if not level.concluded:
-                    level.watch.begin("teardown", self._limit(self._limits.teardown), notice)
+                if not phase.concluded:
+                    phase.watch.begin("teardown", self._limit(self._limits.teardown), notice)
 
         await level.instance.teardown(next_teardown)
 
-    async def _inside_teardown(self, level: Level, host: Host | Gone | None, end: TeardownInfo) -> TeardownInfo:
+    async def _inside_teardown(
+        self, level: Level, phase: Phase, host: Host | Gone | None, end: TeardownInfo
+    ) -> TeardownInfo:
         missing = host is None and level.key in self._handed
         if isinstance(host, Gone):
             self._gone.append(level.plug.index)
@@ -286,7 +290,7 @@ class Lifecycle:
             info = cleanup_failed(end, error)
         if not isinstance(host, Gone):
             await self._close(level, host)
-        level.torn = info
+        phase.torn = info
         return info
 
     def _forgiven(self, level: Level, failure: BaseException) -> bool:
@@ -301,61 +305,56 @@ class Lifecycle:
 
     # Both phases
 
-    def _begin(self, level: Level, phase: str, draft: AgentDraft, host: Host) -> None:
+    def _begin(self, level: Level, name: str, draft: AgentDraft, host: Host) -> Phase:
         def too_long(part: str, limit: float) -> None:
-            level.failure = PhaseTimeout(f"The plug {level.label} took longer than {limit:g} s to {_DOING[part]}.")
+            phase.failure = PhaseTimeout(f"The plug {level.label} took longer than {limit:g} s to {_DOING[part]}.")
             if self._end is None:
-                self.fail(level.failure)
+                self.fail(phase.failure)
 
-        watch = Watch(self.clock, too_long)
-        self._watches.append(watch)
-        level.begin(phase, draft, host, watch)
+        phase = Phase(Watch(self.clock, too_long))
+        self._watches.append(phase.watch)
+        level.begin(name, draft, host, phase)
+        return phase
 
-    async def _prepare(self, level: Level) -> None:
+    async def _prepare(self, level: Level, phase: Phase) -> None:
         async def on_load() -> None:
             await self._recorder.loaded(level.key)
             self._loaded.add(level.key)
 
         level.enter("prepare")
-        level.watch.begin("prepare", self._limit(self._limits.prepare))
+        phase.watch.begin("prepare", self._limit(self._limits.prepare))
         await level.prepare(on_load)
 
-    async def _handle(self, level: Level, handler: Coroutine[Any, Any, None]) -> None:
-        """Run a handler to its end, or to where it is abandoned; what it raised is the level's failure."""
-        task = asyncio.create_task(_guarded(level, handler), name=f"plug {level.label}")
-        level.watch.observe(task)
-        if not await level.watch.ended():
+    async def _handle(self, level: Level, phase: Phase, handler: Coroutine[Any, Any, None]) -> None:
+        """Run a handler to its end, or to where it is abandoned; what it raised is the failure of the phase."""
+        task = asyncio.create_task(_guarded(level, phase, handler), name=f"plug {level.label}")
+        phase.watch.observe(task)
+        if not await phase.watch.ended():
             level.log.error("the plug ignores its cancellation and is abandoned")
-        level.concluded = True
-        if level.inner is not None and not level.inner.done():
+        phase.concluded = True
+        if phase.inner is not None and not phase.inner.done():
             # The handler left while `next()` was pending in a task of its own.
-            if level.failure is None:
-                level.failure = NextMisuse(f"The plug {level.label} ended before its `next()` returned.")
+            if phase.failure is None:
+                phase.failure = NextMisuse(f"The plug {level.label} ended before its `next()` returned.")
             if self._end is None:
-                self.fail(level.failure)
-            await level.inner
+                self.fail(phase.failure)
+            await phase.inner
 
     def _enter(
-        self,
-        level: Level,
-        host: Host | Gone | None,
-        inside: Callable[[], Coroutine[Any, Any, Any]],
-        *,
-        again: bool = False,
+        self, level: Level, phase: Phase, host: Host | Gone | None, inside: Callable[[], Coroutine[Any, Any, Any]]
     ) -> "asyncio.Task[Any]":
         """Go inwards: the draft is frozen, the plug's clock stands still."""
-        if not again:
-            if level.concluded:
-                raise NextMisuse(f"The plug {level.label} called `next()` after its handler had ended.")
-            if level.entered:
-                raise NextMisuse(f"The plug {level.label} called `next()` a second time.")
-            if host is not None and not isinstance(host, Gone):
-                level.check_handed(host)
-        level.entered = True
-        level.watch.stop()
+        if phase.concluded:
+            raise NextMisuse(f"The plug {level.label} called `next()` after its handler had ended.")
+        if phase.entered:
+            raise NextMisuse(f"The plug {level.label} called `next()` a second time.")
+        if host is not None and not isinstance(host, Gone):
+            level.check_handed(host)
+        phase.entered = True
+        phase.watch.stop()
         level.agent.freeze()
-        level.inner = asyncio.create_task(inside(), name=f"inside {level.label}")
-        return level.inner
+        phase.inner = asyncio.create_task(inside(), name=f"inside {level.label}")
+        return phase.inner
 
     async def _close(self, level: Level, host: Host | None) -> None:
         """Close a handed host; nothing that goes wrong with it changes how the run ends."""
@@ -381,17 +380,17 @@ class Lifecycle:
 _DOING = {"prepare": "be prepared", "attach": "attach", "pause": "pause", "teardown": "clean up"}
 
 
-async def _guarded(level: Level, handler: Coroutine[Any, Any, None]) -> None:
+async def _guarded(level: Level, phase: Phase, handler: Coroutine[Any, Any, None]) -> None:
     # Nothing may leave the task: SystemExit and its like would end the event loop.
     try:
         await handler
     except asyncio.CancelledError:
-        if level.failure is None:
-            level.failure = level.cancelled or PlugCancelled(f"The plug {level.label} cancelled itself.")
+        if phase.failure is None:
+            phase.failure = phase.cancelled or PlugCancelled(f"The plug {level.label} cancelled itself.")
     except BaseException as error:
-        if level.failure is None:
-            level.failure = error
+        if phase.failure is None:
+            phase.failure = error
         else:
             level.log.error("the plug failed while it was being cancelled", error=error)
     finally:
-        level.watch.stop()
+        phase.watch.stop()

@@ -279,6 +279,52 @@ async def test_a_task_group_child_that_dies_fails_the_session_after_the_inside_p
     assert end.error is error
 
 
+@pytest.mark.plg("PLG-017")
+async def test_what_a_handler_raises_while_next_is_pending_is_the_failure() -> None:
+    """PLG-017"""
+
+    class Hasty(Plug):
+        async def session(self, next: Any) -> None:
+            self.pending = asyncio.create_task(next())
+            await rig.agent.running.wait()
+            raise OSError("cannot wait")
+
+    outer = seen()
+    rig = Rig(entries(outer, Hasty))
+    async with rig.going():
+        pass
+    assert str(outer.infos[0].error) == "cannot wait" and outer.infos[0].also == ()
+
+
+@pytest.mark.plg("PLG-018", "PLG-019")
+async def test_an_attach_that_fails_because_the_outside_was_cancelled_is_told_second() -> None:
+    """PLG-018, PLG-019"""
+    attaching = asyncio.Event()
+
+    class Watcher(Plug):
+        async def session(self, next: Any) -> None:
+            async def child() -> None:
+                await attaching.wait()
+                raise OSError("the tunnel broke")
+
+            async with asyncio.TaskGroup() as group:
+                group.create_task(child())
+                await next()
+
+    class Attaching(Plug):
+        async def session(self, next: Any) -> None:
+            attaching.set()
+            await self.ctx.stopping.wait()
+            raise OSError("not attached")
+
+    outer, middle = seen(), seen()
+    await Rig(entries(outer, Watcher, middle, Attaching)).perform()
+    assert isinstance(middle.infos[0].error, PlugCancelled)
+    assert [str(error) for error in middle.infos[0].also] == ["not attached"]
+    assert isinstance(outer.infos[0].error, ExceptionGroup)
+    assert [str(error) for error in outer.infos[0].also] == ["not attached"]
+
+
 @pytest.mark.plg("PLG-018")
 async def test_a_handler_that_swallows_its_cancellation_has_still_failed() -> None:
     """PLG-018 A timeout of the plug's own around `next` stops the run as failed."""
@@ -555,6 +601,89 @@ async def test_a_handler_that_ignores_its_cancellation_is_abandoned(caplog: pyte
     assert late
 
 
+@pytest.mark.plg("PLG-030")
+async def test_a_handler_left_behind_touches_no_later_phase() -> None:
+    """PLG-030 Abandoned in attach, it goes on, calls `next` and raises while the same plug is being torn down."""
+    release = asyncio.Event()
+    late: list[BaseException] = []
+
+    class Deaf(Plug):
+        async def session(self, next: Any) -> None:
+            while not release.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await release.wait()
+            try:
+                await next()
+            except NextMisuse as error:
+                late.append(error)
+            raise OSError("too late")
+
+        async def teardown(self, next: Any) -> None:
+            release.set()
+            await settle()
+            assert late
+            await next()
+
+    calls: list[str] = []
+    rig = Rig(entries(Deaf, noting(calls, "b")))
+    async with rig.going() as task:
+        await settle()
+        await rig.clock.advance(606)
+    end = task.result()
+    assert end.state == "ended" and isinstance(end.error, PhaseTimeout)
+    assert calls == ["load b", "restore b", "destroy b: failed"]
+
+
+@pytest.mark.plg("PLG-030")
+async def test_the_limit_of_a_later_phase_outlives_a_handler_left_behind() -> None:
+    """PLG-030"""
+    release, never = asyncio.Event(), asyncio.Event()
+
+    class Deaf(Plug):
+        async def session(self, next: Any) -> None:
+            while not release.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await release.wait()
+
+        async def teardown(self, next: Any) -> None:
+            release.set()
+            await never.wait()
+
+    rig = Rig(entries(Deaf))
+    async with rig.going() as task:
+        await settle()
+        await rig.clock.advance(606)
+        await rig.clock.advance(301)
+    end = task.result()
+    assert end.state == "leftover" and end.teardown is not None and "300 s" in str(end.teardown.error)
+
+
+@pytest.mark.plg("PLG-030")
+@pytest.mark.parametrize("kind", ["start", "teardown"])
+async def test_a_plug_that_took_too_long_to_be_prepared_is_not_attached_afterwards(kind: Any) -> None:
+    """PLG-030"""
+    calls: list[str] = []
+
+    class Slow(Plug):
+        async def load(self) -> None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+        async def session(self, next: Any) -> None:
+            calls.append("session")
+            await next()
+
+        async def teardown(self, next: Any) -> None:
+            calls.append("teardown")
+            await next()
+
+    rig = Rig(entries(Slow))
+    async with rig.going(kind):
+        await settle()
+        await rig.clock.advance(61)
+    assert calls == (["teardown"] if kind == "start" else [])
+
+
 @pytest.mark.plg("PLG-031")
 async def test_stopping_is_set_before_pause_code_and_fresh_in_teardown() -> None:
     """PLG-031"""
@@ -599,6 +728,22 @@ async def test_in_teardown_notice_is_given_ten_seconds_before_the_limit_or_at_a_
             await rig.clock.advance(1.5)
         end = await asyncio.wait_for(task, PATIENCE)
         assert noticed.is_set() and end.state == "ended"
+
+
+@pytest.mark.plg("PLG-031", "PLG-095")
+async def test_a_teardown_begun_after_a_second_signal_has_notice_from_the_start() -> None:
+    """PLG-031, PLG-095"""
+    notices: list[bool] = []
+
+    class Noticing(Plug):
+        def load(self) -> None:
+            notices.append(self.ctx.stopping.is_set())
+
+    rig = Rig(entries(Noticing))
+    run = rig.make("teardown")
+    run.hurry()
+    end = await asyncio.wait_for(run.perform(), PATIENCE)
+    assert notices == [True] and end.state == "ended"
 
 
 @pytest.mark.plg("PLG-095")

@@ -102,10 +102,17 @@ async def test_a_plug_whose_load_failed_gets_a_new_instance_and_one_more_try() -
     """PLG-021"""
     tries: list[Any] = []
     torn: list[Any] = []
+    states: list[Any] = []
 
     class Shaky(Plug):
-        def load(self) -> None:
+        Persisted = int
+
+        async def load(self) -> None:
             tries.append(self)
+            if states:
+                with pytest.raises(StateClosed):  # what the first instance left running cannot write any more
+                    await states[0].set(1)
+            states.append(self.persisted)
             if len(tries) == 1:
                 raise OSError("the first try")
 
@@ -322,6 +329,13 @@ async def test_gone_covers_the_machines_inside_of_the_one_that_is_gone() -> None
     assert end.state == "ended" and not rig.host.uses
     rig = Rig(entries(Container, handing("nothing"), Removing))
     end = await rig.perform()
+    assert end.state == "leftover"
+
+
+@pytest.mark.plg("PLG-024")
+async def test_gone_forgives_nothing_further_out() -> None:
+    """PLG-024"""
+    end = await Rig(entries(handing("nothing"), Removing, handing("gone"))).perform()
     assert end.state == "leftover"
 
 
