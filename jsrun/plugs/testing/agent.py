@@ -23,6 +23,7 @@ class ScriptedAgent:
         self.exit_code = exit_code
         self.peer: Peer | None = None
         self.got: list[tuple[str, Any, Any]] = []
+        self.log: list[tuple[str, str, Any, Any]] | None = None  # see Peer
         self.starts = 0
         self.args: tuple[str, ...] = ()
         self.env: dict[str, str] = {}
@@ -35,6 +36,7 @@ class ScriptedAgent:
         self.args, self.env, self.cwd = io.args, dict(io.env), io.cwd
         peer = self.peer = Peer("agent", self._reply)
         peer.got = self.got
+        peer.log = self.log
         peer.feed = io.stdout.write
         try:
             while data := await io.stdin.read(READ_BYTES):

@@ -25,12 +25,14 @@ class Peer:
 
     `accept` takes the bytes meant for it and `feed` is where its own go. `got` lists what it got, in order:
     ("request" or "notification", method, params), ("answer", number, result or RequestError), ("cancel", number, None).
+    `log`, if given, lists the same with the name of the side before, for several peers in one order.
     """
 
     def __init__(self, side: SideName, reply: Reply = refuse) -> None:
         self.side = side
         self.reply = reply
         self.got: list[tuple[str, Any, Any]] = []
+        self.log: list[tuple[str, str, Any, Any]] | None = None
         self.feed: Feed | None = None
         self.cancelled: set[int] = set()
         # The wire as the far side of this peer is called.
@@ -43,15 +45,15 @@ class Peer:
         self._wire.receive(data)
         while (item := self._wire.next_item()) is not None:
             if isinstance(item, Call):
-                self.got.append(("notification" if item.number is None else "request", item.method, item.params))
+                self._note("notification" if item.number is None else "request", item.method, item.params)
                 task = asyncio.get_running_loop().create_task(self._answer(item))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             elif isinstance(item, Answer):
-                self.got.append(("answer", item.number, item.error if item.error is not None else item.result))
+                self._note("answer", item.number, item.error if item.error is not None else item.result)
                 self._answered(item)
             elif isinstance(item, Cancel):
-                self.got.append(("cancel", item.number, None))
+                self._note("cancel", item.number, None)
                 if item.number is not None:
                     self.cancelled.add(item.number)
             else:
@@ -98,6 +100,11 @@ class Peer:
         await asyncio.gather(*tasks, return_exceptions=True)
         for future in self._asked.values():
             future.cancel()
+
+    def _note(self, kind: str, what: Any, value: Any) -> None:
+        self.got.append((kind, what, value))
+        if self.log is not None:
+            self.log.append((self.side, kind, what, value))
 
     async def _answer(self, call: Call) -> None:
         error: RequestError | None = None
