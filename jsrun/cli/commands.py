@@ -19,6 +19,7 @@ COMMANDS = {
     "map": ("jsrun.cli.mapping", "command"),
     "journal": ("jsrun.cli.record", "app"),  # the commands of `jsrun.cli.journal` and its own
     "store": ("jsrun.cli.store", "app"),
+    "agent": ("jsrun.agent.cli", "command"),
     "doctor": ("jsrun.cli.doctor", "command"),
 }
 
