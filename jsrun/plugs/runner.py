@@ -223,9 +223,12 @@ class Run:
     async def perform(self) -> RunEnd:
         """Perform the run; how it ended. A cancellation asks for a stop as "cancelled" and is raised at the end.
 
-        NotResumable, before anything is done, if plugs do not suit the policy or cannot be resumed.
+        Before anything is done: NotResumable if plugs do not suit the policy or cannot be resumed, AgentSpecError for
+        an agent that no process can be started from. What the recorder raises for the run as a whole (`run_started`,
+        `tearing`, `ended`) is passed on; nothing goes on without it.
         """
         check_resumable(self.plan)
+        self._draft()
         return await outlast(asyncio.create_task(self._perform()), lambda: self.stop("cancelled"))
 
     async def _perform(self) -> RunEnd:
@@ -257,7 +260,6 @@ class Run:
         return RunEnd("leftover" if torn.cleanup_failed else "ended", end.reason, pause, torn)
 
     async def _forget_states(self, torn: TeardownInfo) -> TeardownInfo:
-        await self.lifecycle.finish()
         try:
             await self._store.delete_session(self.plan.session.id)
         except PlugError as error:

@@ -193,6 +193,15 @@ def test_a_draft_refuses_what_no_process_can_be_started_with() -> None:
     assert "secret" not in repr(draft(env={"KEY": "secret"})) + repr(draft(env={"KEY": "secret"}).env)
 
 
+@pytest.mark.plg("PLG-032")
+async def test_an_agent_that_cannot_be_is_refused_before_anything_is_done() -> None:
+    """PLG-032"""
+    rig = Rig(entries(seen()), base=AgentBase("agent", (), {"A=B": "x"}))
+    with pytest.raises(AgentSpecError, match="A=B"):
+        await rig.perform()
+    assert not rig.recorder.steps
+
+
 @pytest.mark.plg("PLG-036")
 async def test_an_output_after_next_or_without_id_warns_and_publishes_nothing(
     caplog: pytest.LogCaptureFixture,

@@ -10,7 +10,8 @@ import pytest
 from jsrun.plugs import NextMisuse, NotResumable, PauseInfo, PhaseTimeout, Plug, PlugCancelled, TeardownInfo
 from jsrun.plugs._level import PlugEntry
 from jsrun.plugs.lifecycle import Lifecycle
-from tests.plugs.rig import PATIENCE, Rig, ScriptedAgent, entries, noting, settle
+from jsrun.plugs.runner import MemoryRecorder
+from tests.plugs.rig import PATIENCE, NoteHost, Rig, ScriptedAgent, entries, noting, settle
 
 
 class Seen(Plug, name="test/seen"):
@@ -783,6 +784,58 @@ async def test_cancelling_the_run_stops_it_and_tears_down() -> None:
         await asyncio.wait_for(task, PATIENCE)
     assert calls[-2:] == ["restore a", "destroy a: cancelled"]
     assert rig.host.closes == 1
+
+
+class BrokenJournal(MemoryRecorder):
+    """Cannot write one kind of step."""
+
+    def __init__(self, broken: str) -> None:
+        super().__init__()
+        self.broken = broken
+
+    def __getattribute__(self, name: str) -> Any:
+        value = object.__getattribute__(self, name)
+        if name != "broken" and name == self.broken:
+            raise OSError(f"no space for {name}")
+        return value
+
+
+@pytest.mark.plg("PLG-014")
+@pytest.mark.parametrize("step", ["loaded", "attached", "handed", "stopping", "paused", "torn"])
+async def test_a_step_that_cannot_be_recorded_fails_the_run_and_all_is_removed_that_can_be(step: str) -> None:
+    """PLG-014 What must be recorded first is not done; pausing and removing go on."""
+    calls: list[str] = []
+
+    class Handing(Plug):
+        async def session(self, next: Any) -> None:
+            await next(host=NoteHost("vm"))
+
+        async def teardown(self, next: Any) -> None:
+            await next(host=NoteHost("vm"))
+
+    outer = seen()
+    rig = Rig(entries(outer, Handing, noting(calls, "c")), recorder=BrokenJournal(step))
+    end = await rig.perform()
+    assert end.error is not None and step in str(end.error)
+    assert end.reason == ("closed" if step == "torn" else "failed")
+    if step in ("stopping", "paused"):
+        assert calls[:3] == ["load c", "attach c", "pause c: failed"] and end.state == "ended"
+    elif step == "torn":
+        assert outer.infos == [PauseInfo("closed")] and end.state == "leftover"
+    else:
+        assert "attach c" not in calls and not rig.agent.specs
+
+
+@pytest.mark.plg("PLG-014")
+@pytest.mark.parametrize("step", ["run_started", "tearing", "ended"])
+async def test_a_run_that_cannot_be_recorded_as_a_whole_raises(step: str) -> None:
+    """PLG-014"""
+    calls: list[str] = []
+    rig = Rig(entries(noting(calls, "a")), recorder=BrokenJournal(step))
+    with pytest.raises(OSError, match=step):
+        await rig.perform()
+    assert rig.host.closes == 1
+    assert ("load a" in calls, "restore a" in calls) == (step != "run_started", step == "ended")
 
 
 async def test_infos_refuse_reasons_and_errors_that_do_not_fit() -> None:

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
 import pytest
@@ -179,6 +179,7 @@ def test_a_policy_of_the_model_itself_counts() -> None:
         (Upper(), "A"),
         (dict[str, str], {"image": "a", "cpus": "4"}),
         (Model | None, Model(image="a", cpus=4)),
+        (Annotated[Model, pydantic.Field(description="what to run")], Model(image="a", cpus=4)),
     ],
 )
 async def test_inputs_may_be_of_many_kinds_and_conversions_show(kind: Any, expected: Any) -> None:
