@@ -83,7 +83,7 @@ class AgentProcess:
             unwritable.cancel()
         for task in self._tasks:
             await within(self._clock, task, STREAM_SECONDS)
-        drained = asyncio.create_task(chain.drained(self.side))
+        drained = asyncio.create_task(chain.drained())
         try:
             await within(self._clock, drained, STREAM_SECONDS)
         finally:

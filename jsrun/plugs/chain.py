@@ -23,11 +23,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from jsrun.plugs._answers import Answers, Passed
+from jsrun.plugs._cancel import Cancelling
 from jsrun.plugs._job import Far, Job, Seat, current_job
-from jsrun.plugs._place import HOLD_SECONDS, Holder, HoldWatch, Place
+from jsrun.plugs._place import HOLD_SECONDS, Place
+from jsrun.plugs._queue import Queue
 from jsrun.plugs._side import CANCELLED_TEXT, Queued, Side
 from jsrun.plugs._watch import within
 from jsrun.plugs.api import Plug, PlugLogger
@@ -35,7 +37,6 @@ from jsrun.plugs.clock import Clock, LoopClock
 from jsrun.plugs.errors import (
     AgentExited,
     AgentNotRunning,
-    ChainStalled,
     LineTooLong,
     PlugCancelled,
     PlugError,
@@ -44,8 +45,9 @@ from jsrun.plugs.errors import (
 from jsrun.plugs.message import Direction, Kind, Message
 from jsrun.plugs.wire import INTERNAL_ERROR, REQUEST_CANCELLED, Answer, Call
 
-# How long a cancelled request may take to be answered by the far side, and handlers to end once told to, in seconds.
-CANCEL_SECONDS: Final = 5.0
+__all__ = ["MessageChain", "Passed"]
+
+# How long handlers may take to end once told to, in seconds.
 GRACE_SECONDS: Final = 5.0
 
 CLIENT_GONE: Final = "The client is gone."
@@ -53,23 +55,6 @@ SESSION_OVER: Final = "The session is over."
 SESSION_FAILED: Final = "The session failed."
 AGENT_GONE: Final = "The agent is gone."
 STOPPING: Final = "The session is being stopped."
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """A message that is done, as the side it came from sees it: `message` as read, and the answer as written.
-
-    `began` and `ended` are seconds of the chain's clock, `size` bytes of the line read. `reached` tells whether it got
-    to the far side.
-    """
-
-    message: Message
-    size: int
-    began: float
-    ended: float
-    reached: bool
-    result: Any = None
-    error: RequestError | None = None
 
 
 class MessageChain:
@@ -97,20 +82,19 @@ class MessageChain:
         self.hidden = False
         self._log = log if log is not None else PlugLogger({})
         self._on_failure = on_failure
-        self._on_message = on_message
         inwards = [
             Seat(index, _label(plug), plug.message) for index, plug in enumerate(plugs) if "message" in plug.handlers
         ]
         self._seats: dict[Direction, list[Seat]] = {"to_agent": inwards, "from_agent": inwards[::-1]}
-        self._watches = {
-            side.name: HoldWatch(self.clock, hold, self._notice, self._stalled) for side in (client, agent)
-        }
-        self._pumps: dict[str, asyncio.Task[None]] = {}
+        self._answers = Answers(self.clock, self.fault, on_message, self._log)
+        self._cancelling = Cancelling(self.clock, self._answers, self._log)
+        self._client_queue = self._queue(client, hold, self.client_lost)  # its answers can come no more at its end
+        self._client_queue.answers_only = True
+        self._agent_queue = self._queue(agent, hold, lambda: None)
         self._jobs: set[Job] = set()
         self._begun: dict[tuple[Side, int], Job] = {}
         self._calls: dict[tuple[Side, int], Far] = {}
-        self._idle = {client.name: asyncio.Event(), agent.name: asyncio.Event()}
-        self._admitted = self._stopping = self._closed = False
+        self._stopping = self._closed = False
         self._lost: AgentExited | None = None
         self._failure: BaseException | None = None
         self._failure_text = SESSION_OVER
@@ -121,20 +105,23 @@ class MessageChain:
 
     def start(self) -> None:
         """Let agent lines flow."""
-        for side in (self.agent, self.client):
-            self._pumps[side.name] = asyncio.get_running_loop().create_task(self._pump(side))
-            if side.failure is not None:
-                self.broken(side, side.failure)
+        for queue in (self._agent_queue, self._client_queue):
+            queue.start()
+            if queue.side.failure is not None:
+                self.broken(queue.side, queue.side.failure)
 
     def admit(self) -> None:
         """Let client lines flow."""
-        self._admitted = True
-        self.client.news.set()
+        self._client_queue.answers_only = self._stopping
+        self._client_queue.look()
 
     def stop(self) -> None:
         """Begin no client line any more, and let what the agent sends reach no plug, answers excepted."""
         self._stopping = True
-        self.client.news.set()
+        self._client_queue.answers_only = True
+        for queue in (self._agent_queue, self._client_queue):
+            queue.halted = False  # after a failure: what the agent still says is dropped, not kept
+            queue.look()
 
     async def send(self, index: int, message: Message) -> Any:
         """Start a message at the place of the plug at `index` (-1 is the client's): it passes the plugs beyond.
@@ -144,7 +131,7 @@ class MessageChain:
         """
         if not isinstance(message, Message):
             raise TypeError(f"send() takes a Message, not {type(message).__name__}.")
-        if self._closed or self._lost is not None or not self._pumps:
+        if self._closed or self._lost is not None or not self._agent_queue.running:
             raise AgentNotRunning("A message can be sent only while the agent runs.")
         inwards = message.direction == "to_agent"
         seats = [
@@ -176,9 +163,9 @@ class MessageChain:
             return None
         return self._last
 
-    async def drained(self, side: Side) -> None:
-        """Wait until all that can be read from a side was read and has settled its place."""
-        await self._idle[side.name].wait()
+    async def drained(self) -> None:
+        """Wait until all that can be read from the agent was read and has settled its place."""
+        await self._agent_queue.drained()
 
     # Ending
 
@@ -219,11 +206,9 @@ class MessageChain:
         if error is not None and self._failure is None:
             self._failure = error
             self._failure_text = text if text is not None else _text_for(error)
-        self._closed = True
-        for pump in self._pumps.values():
-            pump.cancel()
-        for watch in self._watches.values():
-            watch.close()
+        self._closed = self._answers.quiet = True
+        for queue in (self._agent_queue, self._client_queue):
+            await queue.close()
         if self._failure is None or isinstance(self._failure, AgentExited):
             self.agent_lost(AgentExited(None))
             await self._within(self._tasks(), GRACE_SECONDS)
@@ -239,7 +224,6 @@ class MessageChain:
                 self._log.error(
                     "a message handler did not end and is left behind", plug=job.label, method=job.message.method
                 )
-        await asyncio.gather(*self._pumps.values(), return_exceptions=True)
         self.agent.discard()
         for side in (self.client, self.agent):
             if side.listener is self:
@@ -253,15 +237,8 @@ class MessageChain:
     def cancel(self, side: Side, number: int) -> None:
         """See Listener."""
         job = self._begun.get((side, number))
-        if job is None or job.cancelled:
-            return
-        job.cancelled = True
-        if job.pending:
-            for far in job.pending:
-                far.cancel()
-            job.timer = self.clock.call_later(CANCEL_SECONDS, lambda: self._give_up(job))
-        else:
-            self._give_up(job)
+        if job is not None:
+            self._cancelling.cancel(job)
 
     def broken(self, side: Side, error: BaseException) -> None:
         """See Listener."""
@@ -302,35 +279,20 @@ class MessageChain:
             return
         self._failure = error
         self._failure_text = text
+        self._answers.quiet = True
+        for queue in (self._agent_queue, self._client_queue):
+            queue.halted = True
         self._log.error("the session fails", why=text, error=repr(error))
         self._on_failure(error)
 
     # The queues
 
-    async def _pump(self, side: Side) -> None:
-        watch = self._watches[side.name]
-        idle = self._idle[side.name]
-        while True:
-            item = self._turn(side)
-            if item is None:
-                if side.ended:
-                    idle.set()
-                    if side is self.client:
-                        self.client_lost()  # answers can come no more
-                side.news.clear()
-                await side.news.wait()
-                continue
-            self._last = self.clock.now()
-            place = self._begin_answer(side, item) if isinstance(item, Answer) else self._begin_call(side, item)
-            if place is not None and not place.settled:
-                watch.begin(place)
-                await place.wait()
-                watch.end()
+    def _queue(self, side: Side, hold: float, ended: Callable[[], None]) -> Queue:
+        return Queue(side, begin=self._begin, ended=ended, fault=self.fault, clock=self.clock, hold=hold, log=self._log)
 
-    def _turn(self, side: Side) -> Queued | None:
-        if self._failure is not None and not self._stopping:
-            return None
-        return side.pop(answers_only=side is self.client and (self._stopping or not self._admitted))
+    def _begin(self, side: Side, item: Queued) -> Place | None:
+        self._last = self.clock.now()
+        return self._begin_answer(side, item) if isinstance(item, Answer) else self._begin_call(side, item)
 
     def _begin_answer(self, side: Side, item: Answer) -> Place | None:
         far = self._calls.pop((side, item.number if item.number is not None else -1), None)
@@ -391,8 +353,8 @@ class MessageChain:
             failure = RequestError(INTERNAL_ERROR, AGENT_GONE)
         except asyncio.CancelledError as error:
             failure = self._cancelled(job, error)
-        failure = self._answer(job, result, failure)
-        self._report(job, began, result, failure)
+        failure = self._answers.answer(job, result, failure)
+        self._answers.done(job, began, result, failure)
         origin = job.origin
         try:
             if origin is not None and origin.blocked:
@@ -408,41 +370,6 @@ class MessageChain:
             self.fault(error, text)
         return RequestError(INTERNAL_ERROR, self._failure_text)
 
-    def _answer(self, job: Job, result: Any, failure: RequestError | None) -> RequestError | None:
-        """Answer a request, once; the error that it was answered with."""
-        if job.number is None:
-            if failure is not None and self._failure is None and not self._closed:
-                self._log.warning(
-                    "a notification was dropped", method=job.message.method, plug=job.label, error=failure
-                )
-            return failure
-        if job.answered or job.origin is None:
-            return failure
-        job.answered = True
-        try:
-            job.origin.answer(job.number, result, failure)
-        except LineTooLong as error:
-            failure = self._unanswerable(job, error, "A message was longer than it may be.")
-        except (TypeError, ValueError) as error:
-            failure = self._unanswerable(job, error, "A plug answered with something that is not JSON.")
-        return failure
-
-    def _unanswerable(self, job: Job, error: BaseException, text: str) -> RequestError:
-        self.fault(error, text)
-        failure = RequestError(INTERNAL_ERROR, text)
-        assert job.origin is not None and job.number is not None
-        job.origin.answer(job.number, None, failure)
-        return failure
-
-    def _report(self, job: Job, began: float, result: Any, failure: RequestError | None) -> None:
-        if self._on_message is None:
-            return
-        passed = Passed(job.message, job.size, began, self.clock.now(), job.reached, result, failure)
-        try:
-            self._on_message(passed)
-        except Exception as error:
-            self._log.error("the record of a message failed", error=error)
-
     def _finish(self, job: Job) -> None:
         job.done = True
         for timer in (job.timer, job.last_timer):
@@ -456,18 +383,6 @@ class MessageChain:
 
     # Ending, inside
 
-    def _give_up(self, job: Job) -> None:
-        """A cancelled request has nothing at the far side, or gets no answer from there."""
-        job.timer = None
-        job.interrupt()
-        job.last_timer = self.clock.call_later(GRACE_SECONDS, lambda: self._leave(job))
-
-    def _leave(self, job: Job) -> None:
-        """A handler goes on although it was cancelled: its request is answered without it."""
-        self._log.error("a message handler ignores its cancellation", plug=job.label, method=job.message.method)
-        self._answer(job, None, RequestError(REQUEST_CANCELLED, CANCELLED_TEXT))
-        job.settle()
-
     def _fail_calls(self, side: Side, error: BaseException) -> None:
         for far in list(self._calls.values()):
             if far.side is side and not far.answer.done():
@@ -475,7 +390,7 @@ class MessageChain:
 
     def _answer_all(self) -> None:
         for job in list(self._begun.values()):
-            self._answer(job, None, RequestError(INTERNAL_ERROR, self._failure_text))
+            self._answers.answer(job, None, RequestError(INTERNAL_ERROR, self._failure_text))
 
     def _tasks(self) -> set["asyncio.Future[Any]"]:
         return {job.task for job in self._jobs if job.task is not None}
@@ -496,17 +411,6 @@ class MessageChain:
             await self.send(-1, Message("to_agent", "session/cancel", {"sessionId": session}, "notification"))
         except PlugError as error:
             self._log.warning("a prompt could not be cancelled", session=session, error=error)
-
-    def _notice(self, holder: Holder, seconds: float) -> None:
-        assert isinstance(holder, Job)
-        self._log.warning(
-            "a message is held by a plug", plug=holder.label, method=holder.message.method, seconds=round(seconds, 1)
-        )
-
-    def _stalled(self, holder: Holder, seconds: float) -> None:
-        assert isinstance(holder, Job)
-        text = f"The plug {holder.label} held {holder.message.method} for {seconds:,.0f} s; nothing behind it can pass."
-        self.fault(ChainStalled(text), text)
 
 
 def _label(plug: Plug) -> str:
