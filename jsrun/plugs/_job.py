@@ -47,11 +47,45 @@ class Far:
             self.side.put(self.side.wire.cancel(self.number))
 
 
+class Calls:
+    """The requests of ours that are not answered."""
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[Side, int], Far] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def at(self, side: Side) -> list[Far]:
+        """Those that one side has."""
+        return [far for far in self._calls.values() if far.side is side]
+
+    def add(self, far: Far) -> None:
+        """A request was made."""
+        self._calls[far.side, far.number] = far
+
+    def remove(self, far: Far) -> None:
+        """Its answer is there, or nobody waits for it any more."""
+        self._calls.pop((far.side, far.number), None)
+
+    def take(self, side: Side, number: int | None) -> Far | None:
+        """The request that an answer belongs to; None if nobody waits for it."""
+        return self._calls.pop((side, number), None) if number is not None else None
+
+    def fail(self, side: Side, error: BaseException) -> None:
+        """Let whoever waits for this side get `error`."""
+        for far in self.at(side):
+            if not far.answer.done():
+                far.answer.set_exception(error)
+
+
 class Road(Protocol):
     """What a message needs of the chain."""
 
     @property
     def clock(self) -> Clock: ...
+    @property
+    def calls(self) -> Calls: ...
 
     def closed_to(self, side: Side, message: Message) -> BaseException | None:
         """Why nothing can be sent to a side any more; None if it can."""
@@ -59,14 +93,6 @@ class Road(Protocol):
 
     def swallowed(self, side: Side, message: Message) -> bool:
         """Whether a notification is not to be written to this side."""
-        ...
-
-    def began(self, far: Far) -> None:
-        """A request was made of a side."""
-        ...
-
-    def ended(self, far: Far) -> None:
-        """Its answer is there, or nobody waits for it any more."""
         ...
 
     def fault(self, error: BaseException, text: str) -> None:
@@ -210,7 +236,7 @@ class Job:
 
     async def _ask(self, side: Side, number: int, line: bytes, message: Message) -> Any:
         far = Far(side, number, self, message)
-        self.road.began(far)
+        self.road.calls.add(far)
         # The answer comes through the queue of that side, so nothing of ours may hold it.
         for job in self.lineage():
             job.pending.add(far)
@@ -233,7 +259,7 @@ class Job:
 
     def close(self, far: Far) -> None:
         """A request of this message is over."""
-        self.road.ended(far)
+        self.road.calls.remove(far)
         for job in self.lineage():
             job.pending.discard(far)
             if job.cancelled and not job.pending and job.timer is not None:

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from jsrun.plugs._answers import Answers, Passed
 from jsrun.plugs._cancel import Cancelling
-from jsrun.plugs._job import Far, Job, Seat, current_job
+from jsrun.plugs._job import Calls, Job, Seat, current_job
 from jsrun.plugs._place import HOLD_SECONDS, Place
 from jsrun.plugs._queue import Queue
 from jsrun.plugs._side import CANCELLED_TEXT, Queued, Side
@@ -93,7 +93,7 @@ class MessageChain:
         self._agent_queue = self._queue(agent, hold, lambda: None)
         self._jobs: set[Job] = set()
         self._begun: dict[tuple[Side, int], Job] = {}
-        self._calls: dict[tuple[Side, int], Far] = {}
+        self.calls = Calls()
         self._stopping = self._closed = False
         self._lost: AgentExited | None = None
         self._failure: BaseException | None = None
@@ -151,15 +151,16 @@ class MessageChain:
             current_job.reset(token)
             job.done = True
             job.settle()
+            self._last = self.clock.now()
 
     @property
     def in_flight(self) -> int:
         """Requests that were begun and not answered, of both sides and of plugs."""
-        return len(self._begun) + len(self._calls)
+        return len(self._begun) + len(self.calls)
 
     def quiet_since(self) -> float | None:
         """Since when, on the chain's clock, nothing is in flight or waits; None while something does."""
-        if self._jobs or self._calls or self.client.queued or self.agent.queued:
+        if self._jobs or self.calls or self.client.queued or self.agent.queued:
             return None
         return self._last
 
@@ -171,9 +172,7 @@ class MessageChain:
 
     async def cancel_prompts(self, seconds: float) -> None:
         """Cancel each prompt in flight, through the chain, and wait for their answers, so many seconds at most."""
-        prompts = [
-            far for far in self._calls.values() if far.side is self.agent and far.message.method == "session/prompt"
-        ]
+        prompts = [far for far in self.calls.at(self.agent) if far.message.method == "session/prompt"]
         if not prompts:
             return
         sessions = {
@@ -192,11 +191,11 @@ class MessageChain:
         """The agent is gone: whoever waits for it gets `error`."""
         if self._lost is None:
             self._lost = error
-            self._fail_calls(self.agent, error)
+            self.calls.fail(self.agent, error)
 
     def client_lost(self) -> None:
         """The client is gone: whoever waits for it gets -32603."""
-        self._fail_calls(self.client, RequestError(INTERNAL_ERROR, CLIENT_GONE))
+        self.calls.fail(self.client, RequestError(INTERNAL_ERROR, CLIENT_GONE))
 
     async def close(self, error: BaseException | None = None, text: str | None = None) -> None:
         """End all messages: handlers get 5 s to end by themselves unless the session failed, then they are cancelled.
@@ -216,9 +215,8 @@ class MessageChain:
         for job in self._jobs:
             job.interrupt()
         gone = AgentNotRunning("The agent is stopped.")
-        for far in list(self._calls.values()):
-            if not far.answer.done():
-                far.answer.set_exception(gone)
+        for side in (self.client, self.agent):
+            self.calls.fail(side, gone)
         if not await self._within(self._tasks(), GRACE_SECONDS):
             for job in self._jobs:
                 self._log.error(
@@ -263,15 +261,6 @@ class MessageChain:
         """See Road."""
         return side is self.client and (self.hidden or side.gone)
 
-    def began(self, far: Far) -> None:
-        """See Road."""
-        self._calls[far.side, far.number] = far
-
-    def ended(self, far: Far) -> None:
-        """See Road."""
-        self._calls.pop((far.side, far.number), None)
-        self._last = self.clock.now()
-
     def fault(self, error: BaseException, text: str) -> None:
         """See Road."""
         if self._failure is not None or self._closed:
@@ -295,7 +284,7 @@ class MessageChain:
         return self._begin_answer(side, item) if isinstance(item, Answer) else self._begin_call(side, item)
 
     def _begin_answer(self, side: Side, item: Answer) -> Place | None:
-        far = self._calls.pop((side, item.number if item.number is not None else -1), None)
+        far = self.calls.take(side, item.number)
         if far is None or far.answer.done():
             self._log.debug("a late answer was dropped", side=side.name)
             return None
@@ -382,11 +371,6 @@ class MessageChain:
         self._last = self.clock.now()
 
     # Ending, inside
-
-    def _fail_calls(self, side: Side, error: BaseException) -> None:
-        for far in list(self._calls.values()):
-            if far.side is side and not far.answer.done():
-                far.answer.set_exception(error)
 
     def _answer_all(self) -> None:
         for job in list(self._begun.values()):
