@@ -61,7 +61,8 @@ def read_with(value: Any, place: Callable[[Path], str]) -> tuple[With, list[tupl
         leaves.append(leaf)
         return leaf
 
-    return With(value, tuple(leaves), walk(value, ())), wrong
+    with_expressions = walk(value, ())
+    return With(value, tuple(leaves), with_expressions), wrong
 
 
 def _evaluated(part: Any, names: Names) -> Any:

@@ -22,7 +22,7 @@ from jsrun.plugs.errors import ExpressionError, SetupError, SetupIssue
 MAX_FILE_BYTES = 1024 * 1024
 
 _Path = tuple[str | int, ...]
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Texts = Annotated[tuple[str, ...], Field(strict=False)]
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -288,8 +288,13 @@ def _validated(model: type[_M], value: Any, path: _Path, places: _Places, findin
     if not isinstance(value, dict):
         findings.append(places.finding("This must be a mapping with keys.", path))
         return None
+    known = {field.alias or name for name, field in model.model_fields.items()}
+    for key in value.keys() - known:
+        # Told apart from the rest, which is then looked at as if the key were not there.
+        message = f"There is no key {quoted(key)} here; remove it."
+        findings.append(places.finding(message, (*path, key), key=True))
     try:
-        return model.model_validate(value)
+        return model.model_validate({key: inner for key, inner in value.items() if key in known})
     except ValidationError as error:
         for details in error.errors(include_url=False, include_input=False, include_context=False):
             inner: _Path = tuple(details["loc"])
