@@ -31,6 +31,8 @@ T = TypeVar("T")
 ONE_SHOT_TIMEOUT = 600.0
 # Event records waiting to be printed; whoever reads them wants them all.
 _EVENTS = 1_000_000
+# More than any model reads; a file piped in by mistake is not read whole.
+_MAX_PROMPT_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +99,18 @@ def command(
         return asyncio.run(_show(path, _session_id(show_session, "--show-session"), as_json))
     if delete_session is not None:
         return asyncio.run(_delete(path, _session_id(delete_session, "--delete-session"), as_json))
-    if prompt is None and not go_on and not sys.stdin.isatty():
-        prompt = sys.stdin.read()
     if prompt is not None and go_on:
         raise Refusal("--prompt and --continue cannot be used together: a prompt starts anew.", code="usage")
-    if prompt is not None and not prompt.strip():
-        raise Refusal("--prompt: the prompt is blank; say what the agent is to do.", code="usage")
     if go_on and session is None:
         raise Refusal("--continue: name the session with --session.", code="usage")
     if timeout is not None and not timeout > 0:
         raise Refusal("--timeout: seconds above 0 are needed.", code="usage")
     if model is None:
         raise Refusal('--model is missing: name one as "PROVIDER:NAME", or offline "script:FILE".', code="usage")
+    if prompt is None and not go_on and not sys.stdin.isatty():
+        prompt = _piped()
+    if prompt is not None and not prompt.strip():
+        raise Refusal("--prompt: the prompt is blank; say what the agent is to do.", code="usage")
     once = prompt is not None or go_on
     wanted = _Wanted(
         provider=_provider(model),
@@ -237,6 +239,16 @@ def _session_id(text: str, option: str) -> str:
         return check_session_id(text)
     except ValueError as error:
         raise Refusal(f"{option}: {error}.", code="usage") from None
+
+
+def _piped() -> str:
+    data = sys.stdin.buffer.read(_MAX_PROMPT_BYTES + 1)
+    if len(data) > _MAX_PROMPT_BYTES:
+        raise Refusal(f"The prompt on standard input is longer than {_MAX_PROMPT_BYTES:,} bytes.", code="input")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Refusal(f"standard input: not UTF-8 text, at byte {error.start + 1}.", code="input") from None
 
 
 def _read_system(path: Path | None) -> str | None:

@@ -144,10 +144,12 @@ def unfinished(history: tuple[Message, ...]) -> bool:
 
 
 async def _prompt() -> str | None:
+    """The next line of a person; None at the end of the input, or when Ctrl-C ends the chat."""
     gave_up = threading.Event()
-    write(sys.stderr, "> ")
     try:
-        line = await in_thread(read_line, sys.stdin, gave_up)
+        with _interrupts(gave_up.set):
+            write(sys.stderr, "> ")
+            line = await in_thread(read_line, sys.stdin, gave_up)
     finally:
         gave_up.set()
     if line is None:
@@ -157,7 +159,7 @@ async def _prompt() -> str | None:
 
 @contextlib.contextmanager
 def _interrupts(cancel: Callable[[], None]) -> Iterator[None]:
-    """While a run goes on, Ctrl-C cancels it; the next one ends the command."""
+    """Meanwhile Ctrl-C means this; the next one ends the command."""
     loop = asyncio.get_running_loop()
 
     def interrupted() -> None:
