@@ -59,6 +59,7 @@ class Lifecycle:
         self._stop_recording: asyncio.Task[None] | None = None
         self._late: list[BaseException] = []  # failures while the agent was being stopped for another reason
         self._watches: list[Watch] = []
+        self._left: list[asyncio.Task[None]] = []
         self._hurried = False
         self._end: TeardownInfo | None = None  # set while everything is being removed
 
@@ -95,6 +96,11 @@ class Lifecycle:
                 level.stop(self._end.reason)
         for watch in self._watches:
             watch.cut(HURRY_SECONDS)
+
+    @property
+    def left_behind(self) -> bool:
+        """Whether a handler that ignored its cancellation still runs: an event loop that waits for it never ends."""
+        return any(not task.done() for task in self._left)
 
     def _decide(self, info: PauseInfo) -> None:
         if self._stop is not None:
@@ -330,6 +336,7 @@ class Lifecycle:
         task = asyncio.create_task(_guarded(level, phase, handler), name=f"plug {level.label}")
         phase.watch.observe(task)
         if not await phase.watch.ended():
+            self._left.append(task)
             level.log.error("the plug ignores its cancellation and is abandoned")
         phase.concluded = True
         if phase.inner is not None and not phase.inner.done():

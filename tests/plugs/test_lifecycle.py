@@ -597,9 +597,10 @@ async def test_a_handler_that_ignores_its_cancellation_is_abandoned(caplog: pyte
     assert isinstance(outer.infos[0].error, PhaseTimeout)
     assert "abandoned" in caplog.text and "test/deaf" in caplog.text
     assert task.result().state == "ended"
+    assert rig.run.lifecycle.left_behind
     release.set()
     await settle()
-    assert late
+    assert late and not rig.run.lifecycle.left_behind
 
 
 @pytest.mark.plg("PLG-030")
