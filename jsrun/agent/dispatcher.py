@@ -31,16 +31,17 @@ class Buffer:
         self._records: deque[EventRecord] = deque()
         self._dropped = 0
 
-    def put(self, record: EventRecord) -> None:
-        """Add a record, or drop it."""
+    def put(self, record: EventRecord) -> bool:
+        """Add a record, or drop it; was it added?"""
         if len(self._records) >= self._size:
             self._dropped += 1
-            return
+            return False
         if self._dropped:
             dropped = EventsDropped(count=self._dropped)
             self._dropped = 0
             self._records.append(record.model_copy(update={"event": dropped}))
         self._records.append(record)
+        return True
 
     def take(self) -> EventRecord | None:
         """The oldest record, None if there is none."""
@@ -216,8 +217,9 @@ class _ThreadWorker:
 
     def put(self, record: EventRecord) -> None:
         with self._lock:
-            self._buffer.put(record)
-        self._signal.put(True)
+            added = self._buffer.put(record)
+        if added:  # else signals would pile up behind a consumer that is stuck
+            self._signal.put(True)
 
     def end(self) -> None:
         self._signal.put(False)

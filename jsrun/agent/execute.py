@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Final
 
+from jsrun._text import compact_json
 from jsrun._threads import call as call_function
 from jsrun._threads import is_async
 from jsrun.agent.config import RuntimeLimits
@@ -17,6 +18,7 @@ from jsrun.agent.instrumentation import Instrumentation
 from jsrun.agent.messages import ToolCall, ToolMessage, clean_text
 from jsrun.agent.tools import NestedAnswer, Tool, ToolContext, ToolRegistry
 from jsrun.canonical import json_text
+from jsrun.schemas import copy_json
 from jsrun.spend import Spend
 from ptc.errors import NotJson
 from ptc.outcome import UNSET, Unset
@@ -49,11 +51,8 @@ async def execute_batch(
     try:
         await _work(environment, registry, entries, recovered=recovered)
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None:
-            task.uncancel()  # what follows closes the batch, and is not to be cut short
-    for entry in entries:
-        await _settle(environment, entry)
+        _uncancel()  # what follows closes the batch
+    await _finish(environment, entries)
     return tuple(entry.message() for entry in entries)
 
 
@@ -84,10 +83,11 @@ class _Entry:
     timed_out: bool = False
     abandoned: bool = False
     duration: float = 0.0
+    error_type: str | None = None
 
-    def fail(self, text: str) -> None:
-        """The call ends as an error."""
-        self.content, self.is_error, self.value = text, True, UNSET
+    def fail(self, text: str, error_type: str | None = None) -> None:
+        """The call ends as an error, of a class if its handler had begun."""
+        self.content, self.is_error, self.value, self.error_type = text, True, UNSET, error_type
 
     def message(self) -> ToolMessage:
         """What model and history get."""
@@ -125,7 +125,8 @@ async def _check(registry: ToolRegistry, entry: _Entry, recovered: bool) -> None
 async def _decide(environment: _Environment, entry: _Entry) -> None:
     """Step 2: whether a hook refuses the call."""
     call = entry.call
-    arguments = ToolArguments(call.arguments_json, entry.arguments)
+    # A copy: a hook decides whether the call is made, not with what.
+    arguments = ToolArguments(call.arguments_json, {key: copy_json(part) for key, part in entry.arguments.items()})
     blocked = await environment.hooks.tool_call(call.name, call.id, arguments)
     if blocked is None:
         return
@@ -165,7 +166,7 @@ async def _handle(environment: _Environment, registry: ToolRegistry, entry: _Ent
         try:
             with environment.instrumentation.tool(entry.call, tool.definition.description) as span:
                 await _attempt(environment, entry, tool, running, timeout)
-                span.answered(entry.content or "", entry.is_error)
+                span.answered(entry.content or "", entry.is_error, entry.error_type)
         finally:
             entry.duration = clock() - started
             entry.abandoned = running.at_work
@@ -174,25 +175,53 @@ async def _handle(environment: _Environment, registry: ToolRegistry, entry: _Ent
 async def _attempt(
     environment: _Environment, entry: _Entry, tool: Tool, running: "_Running", timeout: float | None
 ) -> None:
+    limits = environment.limits
+    most = limits.max_result_chars if isinstance(tool.max_result_chars, Unset) else tool.max_result_chars
     try:
-        value = await guarded(running.run, timeout, environment.limits.cancel_grace)
-        most = environment.limits.max_result_chars
-        entry.content = content_of(value, most if isinstance(tool.max_result_chars, Unset) else tool.max_result_chars)
+        value = await guarded(running.run, timeout, limits.cancel_grace)
+        entry.content = content_of(value, most)
         entry.value = value  # type: ignore[assignment]  # it has been written as JSON
     except TimeUp:
         entry.timed_out = True
-        entry.fail(f"{PREFIX}timed out after {timeout:g} s")
+        entry.fail(f"{PREFIX}timed out after {timeout:g} s", "TimeoutError")
     except NotJson as problem:
-        entry.fail(f"{PREFIX}the result is not JSON: {problem}")
+        entry.fail(f"{PREFIX}the result is not JSON: {problem}", "NotJson")
     except Raised as raised:
         error = raised.error
-        most = environment.limits.max_result_chars
-        text = cut(error.message, most) if isinstance(error, ToolError) else name_of(error)
-        entry.fail(PREFIX + clean_text(text))
+        text = cut(str(error.message), most) if isinstance(error, ToolError) else name_of(error)
+        entry.fail(PREFIX + clean_text(text), type(error).__name__)
+
+
+async def _finish(environment: _Environment, entries: list[_Entry]) -> bool:
+    """Step 5, in call order; was this task cancelled meanwhile?
+
+    A cancellation waits for it and is taken back, because what has been done is kept as hooks leave it.
+    """
+
+    async def settle() -> None:
+        for entry in entries:
+            await _settle(environment, entry)
+
+    cut_short = False
+    task = asyncio.create_task(settle())
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cut_short = True
+            _uncancel()
+    task.result()
+    return cut_short
+
+
+def _uncancel() -> None:
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
 
 
 async def _settle(environment: _Environment, entry: _Entry) -> None:
-    """Step 5: the result as hooks leave it, told to all."""
+    """The result of one call as hooks leave it, told to all."""
     if entry.blocked:
         return
     if entry.content is None:
@@ -262,7 +291,8 @@ def _context(environment: _Environment, entry: _Entry) -> ToolContext:
         try:
             await _work(environment, registry, [inner], recovered=False)
         finally:
-            await _settle(environment, inner)
+            if await _finish(environment, [inner]):
+                raise asyncio.CancelledError  # it was meant for the handler that waits here
         return NestedAnswer(inner.message(), inner.value)
 
     return ToolContext(environment.run_id, entry.call.id, entry.call.name, environment.add_usage, nested)
@@ -276,7 +306,14 @@ def content_of(value: object, most: int) -> str:
     if isinstance(value, str):
         return clean_text(cut(value, most))
     encode(value, "result")
-    return cut(json_text(value), most)
+    return cut(clean_text(_text_of(value)), most)
+
+
+def _text_of(value: object) -> str:
+    try:
+        return compact_json(value)
+    except RecursionError:  # deeper than the usual way can go
+        return json_text(value)
 
 
 def cut(text: str, most: int) -> str:

@@ -31,8 +31,8 @@ class InferenceSpan(Protocol):
 class ToolSpan(Protocol):
     """The measurement of one tool call."""
 
-    def answered(self, content: str, is_error: bool) -> None:
-        """The handler has ended."""
+    def answered(self, content: str, is_error: bool, error_type: str | None) -> None:
+        """The handler has ended; `error_type` is the class of what it failed with."""
         ...
 
 

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from jsrun import strictjson
 from jsrun.agent.errors import InvalidConfiguration
+from jsrun.agent.messages import clean_text
 from jsrun.deep import run_deep
 from jsrun.regex import EngineRegexTester
 from jsrun.schema_checks import check_schema
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 # What every provider takes as a function's name.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-# Levels of nesting of arguments: what every later reader of them can bear.
-_DEPTH: Final = 512
+# Levels of nesting of arguments: more than any model means, few enough for everything after to recurse.
+_DEPTH: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +124,13 @@ class ToolRegistry:
 
     async def read_arguments(self, name: str, text: str) -> "dict[str, Json] | str":
         """The arguments that the model wrote for the tool `name`, or why they cannot be used."""
-        document, problems = strictjson.read(text if text.strip() else "{}", "arguments", "arguments", max_depth=_DEPTH)
+        document, problems = strictjson.read(text, "arguments", "arguments", max_depth=_DEPTH)
         if document is None or problems:
             place = f"at line {problems[0].line}, column {problems[0].column}"
             return f"the arguments are not JSON {place}: {problems[0].message}"
         if not isinstance(document.value, dict):
             return "the arguments are no JSON object"
-        arguments: dict[str, Json] = document.value
+        arguments: dict[str, Json] = _clean(document.value) if "\\u" in text else document.value
         mismatches = await self._schemas[name].mismatches(arguments, self._tester)
         return f"the arguments do not fit: {'; '.join(mismatches)}" if mismatches else arguments
 
@@ -155,8 +156,18 @@ class ToolRegistry:
         if problems:
             raise InvalidConfiguration(f"tool {name!r}: {problems[0].message} {problems[0].hint}")
         self._tools[name] = tool
-
         self._schemas[name] = Schema(run_deep(lambda: {key: copy_json(part) for key, part in parameters.items()}))
+
+
+def _clean(value: Any) -> Any:
+    """The value with every lone surrogate, which only an escape can bring in, replaced."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(key): _clean(item) for key, item in value.items()}
+    return value
 
 
 def _positive(value: object, kind: object) -> bool:

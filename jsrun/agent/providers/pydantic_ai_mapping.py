@@ -210,8 +210,10 @@ def _said(response: ModelResponse) -> tuple[str, str | None, tuple[ToolCall, ...
 
 
 def _arguments(args: str | Mapping[str, object] | None) -> str:
-    """The arguments as the model wrote them; as JSON where the library has parsed them."""
-    return args if isinstance(args, str) else json_text(args or {})
+    """The arguments as the model wrote them; as JSON where the library has parsed them, or where there are none."""
+    if isinstance(args, str) and args.strip():
+        return args
+    return "{}" if not args or isinstance(args, str) else json_text(args)
 
 
 def _result(model: Model, response: ModelResponse) -> InferenceResult:
@@ -286,7 +288,8 @@ def _delta(event: ModelResponseStreamEvent) -> Delta | None:
         if isinstance(piece, ThinkingPartDelta) and piece.content_delta:
             return Delta("thinking", piece.content_delta, event.index)
         if isinstance(piece, ToolCallPartDelta) and piece.args_delta:
-            return Delta("tool_call", _arguments(piece.args_delta), event.index)
+            text = piece.args_delta if isinstance(piece.args_delta, str) else json_text(piece.args_delta)
+            return Delta("tool_call", text, event.index)
     return None
 
 
