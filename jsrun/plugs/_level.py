@@ -2,13 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jsrun.plugs.api import Host, Plug, PlugContext, PlugLogger, PlugPlace, RunInfo, SessionInfo, SetupPlace, Stopping
 from jsrun.plugs.draft import AgentDraft
-from jsrun.plugs.errors import AgentNotRunning, HostClosed, NextMisuse
+from jsrun.plugs.errors import AgentNotRunning, HostClosed, NextMisuse, PlugCancelled
 from jsrun.plugs.host_api import Env
 from jsrun.plugs.infos import EndReason, PauseInfo, TeardownInfo
 from jsrun.plugs.persist import PersistedState, StateStore
@@ -204,6 +204,24 @@ class Level:
             raise NextMisuse(f"The plug {self.label} handed on a view bound to a draft, `ctx.host` say, not a host.")
         if host.closed:
             raise HostClosed(f"The plug {self.label} handed on a host that is closed.")
+
+    async def guard(self, phase: Phase, handler: Coroutine[Any, Any, None]) -> None:
+        """Run a handler; what it raises is the failure of its phase, the first that is.
+
+        Nothing leaves: SystemExit and its like would end the event loop.
+        """
+        try:
+            await handler
+        except asyncio.CancelledError:
+            if phase.failure is None:
+                phase.failure = phase.cancelled or PlugCancelled(f"The plug {self.label} cancelled itself.")
+        except BaseException as error:
+            if phase.failure is None:
+                phase.failure = error
+            else:
+                self.log.error("the plug failed while it was being cancelled", error=error)
+        finally:
+            phase.watch.stop()
 
     async def _migrate(self, stored: Any) -> Any:
         assert self.instance is not None

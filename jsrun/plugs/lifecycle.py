@@ -333,7 +333,7 @@ class Lifecycle:
 
     async def _handle(self, level: Level, phase: Phase, handler: Coroutine[Any, Any, None]) -> None:
         """Run a handler to its end, or to where it is abandoned; what it raised is the failure of the phase."""
-        task = asyncio.create_task(_guarded(level, phase, handler), name=f"plug {level.label}")
+        task = asyncio.create_task(level.guard(phase, handler), name=f"plug {level.label}")
         phase.watch.observe(task)
         if not await phase.watch.ended():
             self._left.append(task)
@@ -385,19 +385,3 @@ class Lifecycle:
 
 
 _DOING = {"prepare": "be prepared", "attach": "attach", "pause": "pause", "teardown": "clean up"}
-
-
-async def _guarded(level: Level, phase: Phase, handler: Coroutine[Any, Any, None]) -> None:
-    # Nothing may leave the task: SystemExit and its like would end the event loop.
-    try:
-        await handler
-    except asyncio.CancelledError:
-        if phase.failure is None:
-            phase.failure = phase.cancelled or PlugCancelled(f"The plug {level.label} cancelled itself.")
-    except BaseException as error:
-        if phase.failure is None:
-            phase.failure = error
-        else:
-            level.log.error("the plug failed while it was being cancelled", error=error)
-    finally:
-        phase.watch.stop()
