@@ -104,7 +104,7 @@ def main() -> int:
     """Run, write, and return pytest's exit code."""
     recorder = Recorder()
     tests = [ROOT / "tests" / name for name in ("ptc", "test_cases.py", "test_bench.py", "test_readme.py")]
-    code = pytest.main(["-q", *map(str, tests)], plugins=[recorder])
+    code = pytest.main(["-q", "-n", "0", *map(str, tests)], plugins=[recorder])
     write(table(recorder))
     return int(code)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines import VARIANTS, skip_unmet_needs, using, variant_of, variants_of
+from tests.engines import VARIANTS, skip_unmet_needs, using, variant_of, wanted_variants
 
 # A process that has been told to end gets this long to be gone.
 _PATIENCE_S = 5.0
@@ -17,7 +17,7 @@ _PATIENCE_S = 5.0
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Repeat what asks for an engine; see `tests.engines`."""
     if "engine" in metafunc.fixturenames:
-        variants = variants_of(metafunc.module.__name__)
+        variants = wanted_variants()
         metafunc.parametrize("engine", variants, indirect=True, scope="session")
 
 

@@ -1,9 +1,9 @@
 """The ways to run programs, and which tests are repeated for which of them.
 
-A test that asks for the fixture `engine` is run with QuickJS, forked, and repeated for the other variants if its module
-is listed in `REPEATED`; with PTC_VARIANTS=all every test is repeated for every variant. While a variant is in use, a
-runtime that leaves the choice open makes its processes that way, and a program that leaves its form open gets one the
-engine has. What a test needs and not every variant has, it says with `@pytest.mark.needs("fork")`.
+A test that asks for the fixture `engine` is run for every variant, or for those that PTC_VARIANTS names, as in
+`PTC_VARIANTS=quickjs,v8`. While a variant is in use, a runtime that leaves the choice open makes its processes that way,
+and a program that leaves its form open gets one the engine has. What a test needs and not every variant has, it says
+with `@pytest.mark.needs("fork")`.
 """
 
 import contextlib
@@ -32,20 +32,12 @@ VARIANTS = {
     "quickjs-spawned": Variant("quickjs", "spawn", frozenset({"sync", "filter", "address limit", "all rejections"})),
     "v8": Variant("v8", "spawn", frozenset()),
 }
-FIRST = "quickjs"
-# The start of a process costs 50 ms and more, so not every test is worth a second and a third time.
-REPEATED: dict[str, frozenset[str]] = {
-    "quickjs-spawned": frozenset({"test_cases", "ptc.test_events"}),
-    "v8": frozenset({"test_cases", "ptc.test_events"}),
-}
 
 
-def variants_of(module: str) -> list[str]:
-    """The variants that the tests of a module are run for."""
+def wanted_variants() -> list[str]:
+    """The variants that tests are run for."""
     wanted = os.environ.get("PTC_VARIANTS", "")
-    if wanted:
-        return list(VARIANTS) if wanted == "all" else wanted.split(",")
-    return [FIRST, *(name for name, modules in REPEATED.items() if module.removeprefix("tests.") in modules)]
+    return wanted.split(",") if wanted else list(VARIANTS)
 
 
 def variant_of(item: pytest.Item) -> str | None:

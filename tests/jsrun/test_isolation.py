@@ -38,7 +38,6 @@ async def test_two_runs_at_once(play: Play) -> None:
 
 async def test_many_runs_leave_nothing_behind(engine: str) -> None:
     """JSR-130 1,000 runs (50 where each is a process of its own from the start): no process, descriptor or thread."""
-    count = 50 if engine == "v8" else 1000
     program = "async function run(n) { return (await tool('echo', {n})).n }"
     bundle = Bundle({"name": "x", "purpose": "Test.", "whitelist": ["echo"], "engine": engine}, program)
     env = playing_env({"echo": echo})
@@ -50,6 +49,7 @@ async def test_many_runs_leave_nothing_behind(engine: str) -> None:
     descriptors = _descriptors()
     threads = threading.active_count()
     async with ptc.Runtime(engine=engine) as runtime, Runner(bundle, runtime=runtime) as runner:
+        count = 1000 if runtime.process == "fork" else 50
         for start in range(0, count, 10):
             results = await asyncio.gather(*(runner.run(start + i, env) for i in range(10)))
             assert [result.output for result in results] == list(range(start, start + 10))
