@@ -5,15 +5,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from jsrun.agent.config import RuntimeConfig, RuntimeLimits
 from jsrun.agent.dispatcher import EventDispatcher
 from jsrun.agent.events import EventRecord
-from jsrun.agent.testing import ScriptedProvider
-from jsrun.agent.tools import Tool, ToolContext, ToolDefinition, ToolRegistry
-
-from jsrun.agent.config import RuntimeConfig, RuntimeLimits
+from jsrun.agent.hooks import Hooks
 from jsrun.agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from jsrun.agent.provider import InferenceMetadata, InferenceRequest, InferenceResult
 from jsrun.agent.session import CommitAck, Session, SessionCommit, SessionStore
+from jsrun.agent.testing import ScriptedProvider
+from jsrun.agent.tools import Tool, ToolContext, ToolDefinition, ToolRegistry
 
 # The longest a test waits for what it waits for; only a failing one waits so long.
 PATIENCE_S = 20.0
@@ -21,6 +21,17 @@ HI = UserMessage("hi")
 DONE = AssistantMessage("done", stop_reason="stop")
 # Limits under which a failing test fails soon.
 QUICK = RuntimeLimits(cancel_grace=0.2)
+
+POINTS = (
+    "on_session_start",
+    "on_before_inference",
+    "on_after_inference",
+    "on_tool_call",
+    "on_tool_result",
+    "on_error",
+    "on_complete",
+    "on_session_shutdown",
+)
 
 
 def call(id: str, name: str = "look", arguments: str = "{}") -> ToolCall:
@@ -172,3 +183,16 @@ async def eventually(condition: Callable[[], bool]) -> None:
 def no_tasks_left() -> bool:
     """Is the current task the only one?"""
     return asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def noting(notes: list[str], name: str = "note", **points: Any) -> Hooks:
+    """Hooks that note each point they see, and do what is given for some."""
+
+    def note(point: str) -> Any:
+        def seen(*given: object) -> object:
+            notes.append(point)
+            return points[point](*given) if point in points else None
+
+        return seen
+
+    return Hooks(name, **{point: note(point) for point in POINTS})

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from jsrun.agent.tools import ToolContext
 
 from jsrun.agent.config import RuntimeLimits
 from jsrun.agent.core import AgentState
@@ -35,6 +34,7 @@ from jsrun.agent.runtime import (
 )
 from jsrun.agent.session import CommitAck, Session, SessionCommit, SessionDisabled
 from jsrun.agent.stores.memory import MemorySessions
+from jsrun.agent.tools import ToolContext
 from tests.agent.helpers import (
     DONE,
     HI,
@@ -516,8 +516,8 @@ async def test_a_history_that_does_not_pair_is_corrupt(messages: tuple[Message, 
 
 @pytest.mark.parametrize(
     "answer",
-    [None, "text", Session(3, ())],
-    ids=repr,  # type: ignore[arg-type]  # as above
+    [None, "text", Session(3, ())],  # type: ignore[arg-type]  # as above
+    ids=repr,
 )
 async def test_a_load_that_answers_nonsense_is_corrupt(answer: Any) -> None:
     """AGT-046 A foreign store is believed nothing."""

@@ -5,7 +5,6 @@ import logging
 from typing import Any
 
 import pytest
-from jsrun.agent.hooks import Hooks
 
 from jsrun.agent.errors import (
     ActorStart,
@@ -18,6 +17,7 @@ from jsrun.agent.errors import (
     Unavailable,
 )
 from jsrun.agent.events import RunFinished
+from jsrun.agent.hooks import Hooks
 from jsrun.agent.messages import ToolMessage, UserMessage
 from jsrun.agent.provider import InferenceResult
 from jsrun.agent.runtime import Agent, start
@@ -36,6 +36,7 @@ from tests.agent.helpers import (
     config,
     eventually,
     no_tasks_left,
+    noting,
     script,
 )
 
@@ -249,9 +250,7 @@ async def test_hooks_and_events_fire_as_they_do_without_a_supervisor() -> None:
 
     async def play(supervise: bool) -> tuple[list[str], list[str]]:
         points: list[str] = []
-        named = ("on_session_start", "on_before_inference", "on_after_inference", "on_tool_call", "on_tool_result")
-        every = (*named, "on_complete", "on_session_shutdown")
-        hooks = Hooks(name="note", **{point: lambda *given, point=point: points.append(point) for point in every})
+        hooks = noting(points)
         seen = Seen()
         settings = config(script(asks(call("a")), DONE), hooks=(hooks,), dispatcher=seen.dispatcher)
         if supervise:
@@ -295,10 +294,11 @@ async def test_a_crash_is_told_by_events_and_the_shutdown_hook() -> None:
 async def test_bad_specs_are_refused() -> None:
     """AGT-056 Two children of one name, and limits that are none."""
     spec = supervised(config(script()), name="a")
-    for wrong in (lambda: Supervisor([spec, spec]), lambda: Supervisor([spec], max_restarts=-1)):
-        with pytest.raises(InvalidConfiguration):
-            wrong()
-    with pytest.raises(InvalidConfiguration):
+    with pytest.raises(InvalidConfiguration, match="'a' stands twice"):
+        Supervisor([spec, spec])
+    with pytest.raises(InvalidConfiguration, match="max_restarts"):
+        Supervisor([spec], max_restarts=-1)
+    with pytest.raises(InvalidConfiguration, match="within"):
         Supervisor([spec], within=0)
     async with Supervisor([spec]) as supervisor:
         with pytest.raises(KeyError):
