@@ -62,7 +62,7 @@ async def guarded(
 async def _settle(call: Callable[[], Awaitable[T]]) -> _Settled[T]:
     try:
         return _Settled(await call(), None)
-    except (KeyboardInterrupt, GeneratorExit):
+    except KeyboardInterrupt:
         raise
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
@@ -90,7 +90,10 @@ def _forget(task: "asyncio.Task[_Settled[T]]") -> None:
 
 def name_of(error: BaseException) -> str:
     """Class and first line of a foreign error, for people and models: bounded, never a traceback."""
-    lines = str(error).strip().splitlines()
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # foreign code too
+        lines = []
     return f"{type(error).__name__}: {lines[0]}"[:500] if lines else type(error).__name__
 
 
