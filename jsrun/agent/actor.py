@@ -116,6 +116,8 @@ class Actor:
         try:
             while not self._over:
                 self._handle(await self._mailbox.get())
+            if self._workers:  # a reload that was cut short
+                await asyncio.wait(self._workers)
         except BaseException as error:
             await self._die(error)
             if not isinstance(error, Exception):
@@ -170,6 +172,8 @@ class Actor:
         if self._reload is not None:
             refuse(self._reload, AgentUnavailable(STOPPED))
             self._reload = None
+            for worker in self._workers:
+                worker.cancel()
         if self._run is not None:
             self._interrupted = True
             self._run.cancel("stopped")

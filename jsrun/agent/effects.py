@@ -5,10 +5,9 @@ Each runs in a worker task of the actor, treats provider and store as foreign co
 
 import asyncio
 import inspect
-import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from jsrun.agent.config import RuntimeConfig
 from jsrun.agent.errors import (
@@ -24,11 +23,14 @@ from jsrun.agent.errors import (
 from jsrun.agent.events import Event, InferenceCompleted, InferenceDelta, InferenceFailed, InferenceStarted
 from jsrun.agent.guarded import Raised, TimeUp, guarded, name_of, stripped
 from jsrun.agent.keeper import Keeper
-from jsrun.agent.messages import AssistantMessage, Message, assistant_problem, clean_assistant
+from jsrun.agent.messages import AssistantMessage, Message, assistant_problem, clean_assistant, clean_text
 from jsrun.agent.provider import Delta, InferenceMetadata, InferenceRequest, InferenceResult
 from jsrun.agent.session import CommitAck, Session, SessionCommit, SessionStore, entering
-from jsrun.canonical import json_text
+from jsrun.canonical import json_text, parse_json
 from jsrun.spend import Spend
+
+if TYPE_CHECKING:
+    from ptc.wire import Json
 
 
 async def infer(
@@ -117,7 +119,7 @@ async def _ask(
 
     def on_delta(delta: Delta) -> None:
         if listening:
-            emit(InferenceDelta(kind=delta.kind, text=delta.text, index=delta.index))
+            emit(InferenceDelta(kind=delta.kind, text=clean_text(delta.text), index=delta.index))
 
     def stop_listening() -> None:
         nonlocal listening
@@ -140,35 +142,31 @@ async def _ask(
         return ApiError(f"the provider raised {name_of(raised.error)}")
     finally:
         stop_listening()
-    problem = _problem(answer, config.model)
-    if problem is not None:
-        return InvalidResponse(problem)
-    result = cast(InferenceResult, answer)
-    message = clean_assistant(result.message)
-    if message.provider_data is not None:
-        # A copy of its own, in the one form it has after it was stored.
-        message = replace(message, provider_data=json.loads(json_text(message.provider_data)))
-    return InferenceResult(message, result.metadata)
+    try:
+        return _sound(answer, config.model)
+    except ValueError as error:
+        return InvalidResponse(str(error))
 
 
-def _problem(answer: object, model: str) -> str | None:
-    """Why a provider's return value is no sound result; None if it is one."""
+def _sound(answer: object, model: str) -> InferenceResult:
+    """A provider's return value, checked and cleaned. ValueError, in words for people, for what is no sound result."""
     if not isinstance(answer, InferenceResult):
-        return f"the provider returned a {type(answer).__name__}, not an InferenceResult"
+        raise ValueError(f"the provider returned a {type(answer).__name__}, not an InferenceResult")
     problem = assistant_problem(answer.message)
     if problem is not None:
-        return problem
+        raise ValueError(problem)
     if not isinstance(answer.metadata, InferenceMetadata):
-        return f"the metadata is a {type(answer.metadata).__name__}, not InferenceMetadata"
-    try:
-        spend_of(answer.metadata, model)
-    except ValueError as error:
-        return str(error)
-    try:
-        json_text(answer.message.provider_data)
-    except ValueError:
-        return "the message's provider_data is not JSON"
-    return None
+        raise ValueError(f"the metadata is a {type(answer.metadata).__name__}, not InferenceMetadata")
+    spend_of(answer.metadata, model)
+    message = clean_assistant(answer.message)
+    if message.provider_data is not None:
+        try:
+            # A copy of its own, in the one form it has after it was stored.
+            data = parse_json(json_text(message.provider_data))
+        except ValueError as error:
+            raise ValueError(f"the message's provider_data cannot be stored: {error}") from None
+        message = replace(message, provider_data=cast("Json", data))
+    return InferenceResult(message, answer.metadata)
 
 
 def _session_error(error: BaseException) -> SessionError:

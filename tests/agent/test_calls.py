@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from jsrun.agent.tools import ToolContext
 
 from jsrun.agent.config import RuntimeConfig, RuntimeLimits
 from jsrun.agent.core import MODEL, AgentState
@@ -20,6 +19,7 @@ from jsrun.agent.errors import (
     RunError,
     RuntimeFault,
 )
+from jsrun.agent.hooks import Hooks
 from jsrun.agent.mailbox import Report
 from jsrun.agent.messages import AssistantMessage, ToolMessage, UserMessage, open_calls, pairing_problem
 from jsrun.agent.provider import InferenceMetadata, InferenceRequest, InferenceResult
@@ -38,6 +38,7 @@ from jsrun.agent.runtime import (
 )
 from jsrun.agent.session import SessionDisabled
 from jsrun.agent.stores.memory import MemorySessions
+from jsrun.agent.tools import ToolContext
 from jsrun.spend import Spend
 from tests.agent.helpers import (
     DONE,
@@ -375,6 +376,14 @@ async def test_a_foreign_exception_of_the_provider_ends_the_run_only(error: Base
         assert await run_continue(agent) == DONE
 
 
+def deep(levels: int) -> Any:
+    """A list in a list in a list."""
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -386,10 +395,11 @@ async def test_a_foreign_exception_of_the_provider_ends_the_run_only(error: Base
         InferenceResult(AssistantMessage("x", (("a", "look", "{}"),))),  # type: ignore[arg-type]
         InferenceResult(AssistantMessage("x", provider_data=float("nan"))),
         InferenceResult(AssistantMessage("x", provider_data={"k": object()})),  # type: ignore[dict-item]
+        InferenceResult(AssistantMessage("x", provider_data=deep(100_000))),
         InferenceResult(DONE, InferenceMetadata(input_tokens=-1)),
         InferenceResult(DONE, {}),  # type: ignore[arg-type]
     ],
-    ids=lambda value: repr(value)[:60],
+    ids=range(11),
 )
 async def test_a_foreign_value_of_the_provider_is_an_invalid_response(value: Any) -> None:
     """AGT-032 The agent lives, and its history stays as it was."""
@@ -513,6 +523,7 @@ async def test_lone_surrogates_of_a_model_become_replacement_characters() -> Non
         ({"provider": None}, "provider"),
         ({"tools": ()}, "tools"),
         ({"limits": None}, "limits"),
+        ({"hooks": (Hooks("h"), Hooks("other"), Hooks("h"))}, "hooks: the name 'h'"),
     ],
 )
 def test_a_bad_configuration_names_the_field(options: dict[str, Any], name: str) -> None:

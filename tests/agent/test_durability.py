@@ -9,6 +9,7 @@ import pytest
 from jsrun.agent.config import RuntimeLimits
 from jsrun.agent.core import AgentState
 from jsrun.agent.errors import (
+    AgentUnavailable,
     Corrupt,
     InferenceError,
     InvalidCommit,
@@ -359,6 +360,22 @@ async def test_reload_during_a_run_is_busy() -> None:
             await run(agent, "x")
         assert caught.value.code == "busy"
         await reload
+
+
+async def test_a_stop_cuts_a_reload_short() -> None:
+    """AGT-023 AGT-043 Its caller reads that the agent is gone, and the load is cancelled."""
+    store = memory()
+    agent = await start_with_session_store(config(script(DONE)), store)
+    hang = Hang()
+    store.load = hang  # type: ignore[method-assign]  # this load never answers
+    reload = asyncio.ensure_future(agent.reload())
+    await hang.wait_entered()
+    async with asyncio.timeout(PATIENCE_S):
+        await agent.stop()
+    with pytest.raises(AgentUnavailable):
+        await reload
+    assert hang.left.is_set()
+    assert no_tasks_left()
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
