@@ -15,7 +15,8 @@ from jsrun.errors import BundleError
 from ptc.wire import Json
 
 ROOT = Path(__file__).parents[1]
-READMES = [path for path in (ROOT / "README.md", ROOT / "ptc/README.md", ROOT / "jsrun/README.md") if path.exists()]
+PLACES = ("README.md", "ptc/README.md", "jsrun/README.md", "jsrun/agent/README.md")
+READMES = [path for path in map(ROOT.joinpath, PLACES) if path.exists()]
 EXAMPLE = re.compile(r"```python\n(?P<code>.*?)```\s*```text\n(?P<output>.*?)```", re.DOTALL)
 EXAMPLES = [
     pytest.param(match["code"], match["output"], id=f"{path.relative_to(ROOT)}-{number}")
