@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     )
     from jsrun.agent.mailbox import RunOutcome
     from jsrun.agent.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+    from jsrun.agent.otel import OtelInstrumentation
     from jsrun.agent.provider import (
         Delta,
         InferenceMetadata,
@@ -93,6 +94,8 @@ if TYPE_CHECKING:
         Provider,
         StreamingProvider,
     )
+    from jsrun.agent.providers.pydantic_ai import PydanticAIProvider
+    from jsrun.agent.providers.retrying import RetryingProvider
     from jsrun.agent.runtime import (
         Agent,
         RuntimeState,
@@ -177,14 +180,17 @@ __all__ = [
     "MemorySessions",
     "Message",
     "NormalEnd",
+    "OtelInstrumentation",
     "ParentConflict",
     "Phase",
     "Provider",
+    "PydanticAIProvider",
     "RateLimited",
     "ReloadReport",
     "ReplaceMessages",
     "ReplaceResult",
     "ResumeFromHistory",
+    "RetryingProvider",
     "ReturnAiError",
     "ReturnMessage",
     "RunCancelled",
@@ -331,6 +337,7 @@ _HOMES = {
         "ToolMessage",
         "UserMessage",
     ),
+    "jsrun.agent.otel": ("OtelInstrumentation",),
     "jsrun.agent.provider": (
         "Delta",
         "InferenceMetadata",
@@ -340,6 +347,8 @@ _HOMES = {
         "Provider",
         "StreamingProvider",
     ),
+    "jsrun.agent.providers.pydantic_ai": ("PydanticAIProvider",),
+    "jsrun.agent.providers.retrying": ("RetryingProvider",),
     "jsrun.agent.runtime": (
         "Agent",
         "RuntimeState",
