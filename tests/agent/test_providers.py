@@ -14,10 +14,13 @@ from jsrun.agent.errors import (
     InvalidResponse,
     RateLimited,
 )
-from jsrun.agent.messages import AssistantMessage, UserMessage
+from jsrun.agent.events import InferenceCompleted, InferenceDelta
+from jsrun.agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from jsrun.agent.provider import Delta, InferenceRequest, InferenceResult
 from jsrun.agent.providers.retrying import RetryingProvider
+from jsrun.agent.runtime import start
 from jsrun.agent.testing import ScriptedProvider, StreamingScriptedProvider
+from tests.agent.helpers import PATIENCE_S, Seen, config, seen, tool
 
 REQUEST = InferenceRequest((UserMessage("hi"),))
 ANSWER = AssistantMessage("hello there", stop_reason="stop")
@@ -163,3 +166,23 @@ async def test_a_script_records_requests_and_reports_its_end() -> None:
     with pytest.raises(InvalidResponse, match="5 steps"):
         await provider(REQUEST)
     assert provider.requests == [REQUEST] * 6
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("kind", [ScriptedProvider, StreamingScriptedProvider])
+async def test_deltas_are_a_view_of_the_answer(kind: type[ScriptedProvider], stream: bool) -> None:
+    """AGT-076 Joined text deltas are the content; without `stream`, or where it is off, the run is the same."""
+    asked = AssistantMessage("let me look", (ToolCall("a", "look", '{"at":1}'),), thinking="hm", stop_reason="tool_use")
+    watcher = Seen()
+    made = config(kind([asked, ANSWER]), tool(seen), stream=stream, dispatcher=watcher.dispatcher)
+    async with await start(made) as agent:
+        assert await agent.run("hi", PATIENCE_S) == ANSWER
+        assert await agent.history() == (UserMessage("hi"), asked, ToolMessage("a", "seen a"), ANSWER)
+    deltas = await watcher.events(InferenceDelta)
+    if stream and kind is StreamingScriptedProvider:
+        texts = {name: "".join(one.text for one in deltas if one.kind == name) for name in ("text", "thinking")}
+        assert texts == {"text": asked.content + ANSWER.content, "thinking": "hm"}
+        assert [one.text for one in deltas if one.kind == "tool_call"] == ['{"at":1}']
+    else:
+        assert deltas == []
+    assert len(await watcher.events(InferenceCompleted)) == 2
