@@ -101,7 +101,7 @@ async def test_a_cancelled_command_leaves_nothing(host: Host, tmp_path: Path, ma
 async def test_a_command_cancelled_while_it_starts_leaves_nothing(host: Host, mark: str) -> None:
     """PLG-074 At whatever step the cancellation comes."""
     await host.exec("true")
-    for steps in range(0, 12, 2):
+    for steps in (0, 1, 3, 9):
         running = asyncio.create_task(host.exec("sleep 1000", env={"MARK": mark}))
         for _ in range(steps):
             await asyncio.sleep(0)
@@ -206,7 +206,7 @@ async def test_a_forward_to_nothing_ends_the_connection_only(host: Host) -> None
 @pytest.mark.plg("PLG-077")
 async def test_a_host_nobody_uses_never_connects(server: Server) -> None:
     """PLG-077 Neither facts nor closing need a connection, not even to a server that is there."""
-    before = server.log.read_text()
+    before = server.logins()
     host = SshHost(server.login, workspace="/w", home="/h", tmpdir="/t", os="macos")
     assert (host.info.workspace, host.info.home, host.info.tmpdir, host.info.os) == ("/w", "/h", "/t", "macos")
     host.path("a")
@@ -214,7 +214,7 @@ async def test_a_host_nobody_uses_never_connects(server: Server) -> None:
     unreachable = SshHost(replace(server.login, address="192.0.2.1"), workspace="/w")
     assert unreachable.info.workspace == "/w"
     await unreachable.aclose()
-    assert server.log.read_text() == before
+    assert server.logins() == before
 
 
 @pytest.mark.plg("PLG-078")

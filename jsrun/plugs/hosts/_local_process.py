@@ -43,9 +43,8 @@ class _Input:
 
     async def close(self) -> None:
         """See ProcessInput."""
+        # What is written already still reaches the process; waiting for that could last as long as it does not read.
         self._writer.close()
-        with contextlib.suppress(ConnectionError):
-            await self._writer.wait_closed()
 
 
 class LocalProcess:

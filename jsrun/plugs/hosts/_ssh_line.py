@@ -1,7 +1,8 @@
 """How a process is started over SSH: a fixed shell line, told by the first line of its input what to do.
 
 The line in the process list of the far side is always the same. Folder, variables and arguments come in the header,
-which the shell reads byte by byte up to its end, so that what follows reaches the program untouched.
+which the shell reads byte by byte up to its end, so that what follows reaches the program untouched. The arguments of a
+program started without a shell then show as those of the program itself, as everywhere.
 """
 
 import re
