@@ -19,6 +19,8 @@ Consumer: TypeAlias = Callable[[EventRecord], Any]
 QUEUE_SIZE: Final = 1024
 # A consumer that fails this often in a row will not recover.
 MOST_FAILURES: Final = 10
+# Seconds that a consumer gets to end when the dispatcher is closed and gives up on it.
+_GRACE: Final = 1.0
 
 _log = logging.getLogger("jsrun.agent")
 
@@ -183,7 +185,9 @@ class _TaskWorker:
         try:
             await asyncio.wait({self._task})
         finally:
-            self._task.cancel()
+            if not self._task.done():
+                self._task.cancel()
+                await asyncio.wait({self._task}, timeout=_GRACE)
 
     async def _work(self) -> None:
         async for record in self._queue:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from jsrun.agent.tools import ToolDefinition
     from ptc.wire import Json
 
-# Seconds that a hook which is cancelled gets to end.
-_GRACE: Final = 2.0
 FAILED: Final = "hook failed"
 
 
@@ -140,11 +138,15 @@ class _Failed(Exception):
 
 
 class HookRunner:
-    """Runs the hooks of one agent, in order, and tells what they did and how they failed."""
+    """Runs the hooks of one agent, in order, and tells what they did and how they failed.
 
-    def __init__(self, hooks: Sequence[Hooks], emit: Callable[[Event], None]) -> None:
+    A hook that is cancelled gets `grace` seconds to end.
+    """
+
+    def __init__(self, hooks: Sequence[Hooks], emit: Callable[[Event], None], grace: float) -> None:
         self._hooks = tuple(hooks)
         self._emit = emit
+        self._grace = grace
 
     async def session_start(self, identity: "AgentIdentity", model: str, history: tuple[Message, ...]) -> None:
         """Raises HookFailure; hooks that had started get their shutdown before."""
@@ -254,7 +256,7 @@ class HookRunner:
             return answer
         waiting: Awaitable[object] = answer
         try:
-            return await guarded(lambda: waiting, hooks.timeout, _GRACE)
+            return await guarded(lambda: waiting, hooks.timeout, self._grace)
         except TimeUp:
             raise self._failed(hooks, point, f"it did not end within {hooks.timeout:g} s") from None
         except Raised as raised:

@@ -20,7 +20,7 @@ class Keeper:
         self.agent_state = agent_state
         self.session = session
         self.instrumentation = config.instrumentation or NO_INSTRUMENTATION
-        self.hooks = HookRunner(config.hooks, self.emit)
+        self.hooks = HookRunner(config.hooks, self.emit, config.limits.cancel_grace)
         self.ticket: Ticket | None = None
         self._seq = 0
 

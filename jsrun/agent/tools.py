@@ -6,9 +6,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from jsrun import strictjson
+from jsrun._threads import in_thread
 from jsrun.agent.errors import InvalidConfiguration
 from jsrun.agent.messages import clean_text
 from jsrun.deep import run_deep
+from jsrun.diagnostics import Diagnostic
 from jsrun.regex import EngineRegexTester
 from jsrun.schema_checks import check_schema
 from jsrun.schemas import Schema, copy_json
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 # Levels of nesting of arguments: more than any model means, few enough for everything after to recurse.
 _DEPTH: Final = 128
+# Characters of arguments that are read at once; longer ones would hold up the event loop for too long.
+_LONG: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,10 @@ class ToolRegistry:
 
     async def read_arguments(self, name: str, text: str) -> "dict[str, Json] | str":
         """The arguments that the model wrote for the tool `name`, or why they cannot be used."""
-        document, problems = strictjson.read(text, "arguments", "arguments", max_depth=_DEPTH)
+        if len(text) > _LONG:
+            document, problems = await in_thread(_read, text)
+        else:
+            document, problems = _read(text)
         if document is None or problems:
             place = f"at line {problems[0].line}, column {problems[0].column}"
             return f"the arguments are not JSON {place}: {problems[0].message}"
@@ -157,6 +164,10 @@ class ToolRegistry:
             raise InvalidConfiguration(f"tool {name!r}: {problems[0].message} {problems[0].hint}")
         self._tools[name] = tool
         self._schemas[name] = Schema(run_deep(lambda: {key: copy_json(part) for key, part in parameters.items()}))
+
+
+def _read(text: str) -> tuple[strictjson.Document | None, list[Diagnostic]]:
+    return strictjson.read(text, "arguments", "arguments", max_depth=_DEPTH)
 
 
 def _clean(value: Any) -> Any:

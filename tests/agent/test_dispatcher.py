@@ -20,7 +20,7 @@ from jsrun.agent.provider import InferenceMetadata
 from jsrun.agent.runtime import start
 from jsrun.agent.session import ReloadReport
 from jsrun.spend import Spend
-from tests.agent.helpers import DONE, PATIENCE_S, asks, call, config, eventually, script
+from tests.agent.helpers import DONE, PATIENCE_S, Hang, asks, call, config, eventually, no_tasks_left, script
 
 
 def record(number: int) -> EventRecord:
@@ -136,6 +136,22 @@ async def test_a_thread_that_is_stuck_holds_nobody_up() -> None:
         gate.set()
     await eventually(lambda: not any(thread.name == "events of stuck" for thread in threading.enumerate()))
     assert len(got) <= 4  # the one in hand, two in the queue, and the marker
+
+
+async def test_closing_ends_a_consumer_that_hangs() -> None:
+    """AGT-075 Its task is gone when the dispatcher is closed."""
+    entered = asyncio.Event()
+
+    async def hangs(record: EventRecord) -> None:
+        entered.set()
+        await Hang()()
+
+    dispatcher = EventDispatcher()
+    dispatcher.add(hangs)
+    dispatcher.emit(record(1))
+    await entered.wait()
+    await dispatcher.aclose(timeout=0.05)
+    assert no_tasks_left()
 
 
 @pytest.mark.parametrize("plain", [False, True])

@@ -36,7 +36,7 @@ class Runner(HookRunner):
 
     def __init__(self, *hooks: Hooks) -> None:
         self.events: list[Event] = []
-        super().__init__(hooks, self.events.append)
+        super().__init__(hooks, self.events.append, 0.2)
 
 
 def broken(how: str) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ThinkingPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from jsrun.agent.errors import (
@@ -23,7 +24,7 @@ from jsrun.agent.errors import (
     InvalidResponse,
     RateLimited,
 )
-from jsrun.agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from jsrun.agent.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from jsrun.agent.provider import Delta, InferenceMetadata, InferenceRequest, InferenceSettings
 from jsrun.agent.providers.pydantic_ai import PydanticAIProvider
 from jsrun.agent.runtime import start_with_session_store
@@ -114,6 +115,25 @@ async def test_neighbouring_user_and_tool_messages_form_one_request() -> None:
         ("tool-return", "look", "failed"),
         ("user-prompt", None, None),
     ]
+
+
+@pytest.mark.parametrize(("thinking", "sent"), [("off", False), ("minimal", "minimal"), ("max", "max"), (None, None)])
+async def test_settings_go_by_their_names(thinking: Any, sent: object) -> None:
+    """AGT-077 What is not set is not sent."""
+    got: list[AgentInfo] = []
+
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        got.append(info)
+        return ModelResponse(parts=[TextPart("ok")])
+
+    bare = InferenceRequest(
+        (SystemMessage("left out"), HI), (ToolDefinition("bare", "", {}),), InferenceSettings(thinking=thinking, seed=0)
+    )
+    await PydanticAIProvider(FunctionModel(answer, profile=ModelProfile(supports_thinking=True)))(bare)
+    values = {name: value for name, value in (got[0].model_settings or {}).items() if name != "max_retries"}
+    assert got[0].model_request_parameters.thinking == sent
+    assert values == {"seed": 0}
+    assert got[0].function_tools[0].parameters_json_schema == {"type": "object"}
 
 
 @pytest.mark.parametrize("last", [AssistantMessage("cut", stop_reason="length"), AssistantMessage("")])

@@ -38,8 +38,8 @@ class Batch:
         self.registry = ToolRegistry(tools)
         self.events: list[Event] = []
         self.spend = Spend()
-        self._hooks = HookRunner(hooks, self.events.append)
         self._limits = RuntimeLimits(**{"cancel_grace": 0.2, **limits})
+        self._hooks = HookRunner(hooks, self.events.append, self._limits.cancel_grace)
 
     async def __call__(self, *calls: ToolCall, recovered: bool = False) -> tuple[ToolMessage, ...]:
         """The results."""
@@ -234,6 +234,20 @@ async def test_lone_surrogates_of_the_model_do_not_reach_a_handler() -> None:
     (message,) = await Batch(tool(handler))(call("a", "look", '{"\\ud800": ["\\udfff", "\\ud83d\\ude00"]}'))
     assert got == [{"\ufffd": ["\ufffd", "\U0001f600"]}]
     assert message.content == "\ufffd"
+
+
+async def test_long_arguments_are_read_without_stalling_the_loop() -> None:
+    """AGT-060 They are parsed beside it, and used as they are."""
+    numbers = list(range(60_000))
+    got: list[object] = []
+
+    async def handler(arguments: dict[str, Any], ctx: ToolContext) -> str:
+        got.append(arguments["n"])
+        return "ok"
+
+    batch = Batch(tool(handler))
+    assert await batch(call("a", "look", json.dumps({"n": numbers}))) == (ToolMessage("a", "ok"),)
+    assert got == [numbers]
 
 
 @settings(max_examples=60, deadline=None)

@@ -264,7 +264,10 @@ def _parameters(request: InferenceRequest) -> ModelRequestParameters:
     return ModelRequestParameters(
         function_tools=[
             ToolDefinition(
-                name=tool.name, description=tool.description, parameters_json_schema=cast("Any", dict(tool.parameters))
+                name=tool.name,
+                description=tool.description,
+                # Providers want the type said, which our schemas may leave out.
+                parameters_json_schema={"type": "object", **tool.parameters},
             )
             for tool in request.tools
         ]

@@ -76,7 +76,7 @@ class RetryingProvider:
             pause = error.retry_after
         else:
             pause = _FIRST_WAIT * 2 ** (attempt - 1)
-        return min(max(pause, 0.0) * (1 + self._jitter() / 2), LONGEST_WAIT)
+        return min(max(0.0, pause) * (1 + self._jitter() / 2), LONGEST_WAIT)
 
 
 def _may_pass(error: AiError) -> bool:
