@@ -113,10 +113,10 @@ def command(
         raise Refusal("--prompt: the prompt is blank; say what the agent is to do.", code="usage")
     once = prompt is not None or go_on
     wanted = _Wanted(
-        provider=_provider(model),
+        provider=provider_of(model),
         model=model,
         items=read_items(belt or []),
-        system=_read_system(system),
+        system=read_system(system),
         max_iterations=max_iterations,
         prompt=prompt,
         go_on=go_on,
@@ -251,7 +251,8 @@ def _piped() -> str:
         raise Refusal(f"standard input: not UTF-8 text, at byte {error.start + 1}.", code="input") from None
 
 
-def _read_system(path: Path | None) -> str | None:
+def read_system(path: Path | None) -> str | None:
+    """The text of `--system`. Refusal if it cannot be read."""
     if path is None:
         return None
     try:
@@ -262,7 +263,8 @@ def _read_system(path: Path | None) -> str | None:
         raise Refusal(f'--system: "{path}" is not UTF-8 text, at byte {error.start + 1}.', code="input") from None
 
 
-def _provider(model: str) -> Provider:
+def provider_of(model: str) -> Provider:
+    """The provider of `--model`. Refusal if there is none."""
     scheme, _colon, rest = model.partition(":")
     try:
         if scheme == "script" and rest:

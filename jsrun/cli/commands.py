@@ -20,6 +20,7 @@ COMMANDS = {
     "journal": ("jsrun.cli.record", "app"),  # the commands of `jsrun.cli.journal` and its own
     "store": ("jsrun.cli.store", "app"),
     "agent": ("jsrun.agent.cli", "command"),
+    "acp": ("jsrun.acp.cli", "command"),
     "doctor": ("jsrun.cli.doctor", "command"),
 }
 
