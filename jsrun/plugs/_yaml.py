@@ -65,6 +65,8 @@ def parse(text: str) -> YamlDocument:
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             builder.take(type(event).__name__, event)
+            if builder.too_deep:
+                break
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = " ".join(filter(None, (error.context, error.problem)))
@@ -98,7 +100,7 @@ class _Builder:
     keys: dict[Path, Place] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     _open: list[_Open] = field(default_factory=list)
-    _skipped: int = 0  # levels below MAX_DEPTH, which are not kept
+    too_deep: bool = False
     _documents: int = 0
 
     def find(self, place: Place, message: str) -> None:
@@ -112,10 +114,7 @@ class _Builder:
         if self._documents != 1:
             return
         if kind in ("MappingEndEvent", "SequenceEndEvent"):
-            if self._skipped:
-                self._skipped -= 1
-            else:
-                self._open.pop()
+            self._open.pop()
             return
         if kind not in ("MappingStartEvent", "SequenceStartEvent", "ScalarEvent", "AliasEvent"):
             return
@@ -123,16 +122,14 @@ class _Builder:
             self.find(_place(event.start_mark), message)
         if kind in ("MappingStartEvent", "SequenceStartEvent"):
             self._container(kind, event)
-        elif not self._skipped:
+        else:
             self._scalar(kind, event)
 
     def _container(self, kind: str, event: Any) -> None:
         place = _place(event.start_mark)
-        if self._skipped or len(self._open) >= MAX_DEPTH:
-            if not self._skipped:
-                self.find(place, f"This is nested deeper than {MAX_DEPTH} levels.")
-                self._put(None, place)
-            self._skipped += 1
+        if len(self._open) >= MAX_DEPTH:
+            self.find(place, f"This is nested deeper than {MAX_DEPTH} levels.")
+            self.too_deep = True
             return
         if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
             self.find(place, "A key is text, not a list or a mapping.")

@@ -305,7 +305,9 @@ def _validated(model: type[_M], value: Any, path: _Path, places: _Places, findin
             elif details["type"] == "missing":
                 findings.append(places.finding(f"The key {quoted(str(inner[-1]))} is missing.", (*path, *inner)))
             else:
-                findings.append(places.finding(f"{shown}: {details['msg']}.", (*path, *inner)))
+                # pydantic names our own classes where it wants a mapping.
+                wanted = "must be a mapping with keys" if details["type"] == "model_type" else details["msg"]
+                findings.append(places.finding(f"{shown}: {wanted}.", (*path, *inner)))
         return None
 
 

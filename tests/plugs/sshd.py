@@ -56,7 +56,7 @@ def sshd(folder: Path) -> Iterator[Server]:
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile none\nUsePAM no\nStrictModes no\n"
         f"AuthorizedKeysFile {folder}/authorized_keys\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n"
-        "Subsystem sftp internal-sftp\nLogLevel VERBOSE\nMaxStartups 100\nMaxSessions 100\n"
+        "Subsystem sftp internal-sftp\nLogLevel VERBOSE\n"
     )
     log = folder / "log"
     with log.open("wb") as stderr:

@@ -222,8 +222,11 @@ async def test_twenty_first_uses_make_one_connection(server: Server) -> None:
     """PLG-078 Commands and files alike share it."""
     before = server.logins()
     host = SshHost(server.login, workspace="/")
-    uses = [host.exec(f"echo {number}") if number % 2 else host.path("/").stat() for number in range(20)]
-    await asyncio.gather(*uses)
+    # More than the ten sessions that a server opens on one connection by default.
+    commands = [host.exec(f"sleep 0.1; echo {number}") for number in range(16)]
+    files = [host.path("/").stat() for _ in range(4)]
+    results, _ = await asyncio.gather(asyncio.gather(*commands), asyncio.gather(*files))
+    assert [result.stdout for result in results] == [f"{number}\n" for number in range(16)]
     await host.aclose()
     assert server.logins() == before + 1
 

@@ -88,6 +88,7 @@ def test_a_list_alone_and_json_are_setups_too() -> None:
         ("3\n", "1:1", "must be a mapping"),
         ("", "1:1", "must be a mapping"),
         ("setup: {}\n", "1:8", "valid list"),
+        ("setup: []\npolicy: 3\n", "2:9", "policy: must be a mapping"),
         ("setup: []\npolicy: {idle_after: yes}\n", "2:22", "policy.idle_after"),
         ("setup: []\npolicy: {idle_after: 0}\n", "2:22", "greater than 0"),
         ("setup: []\npolicy: {idle_after: true}\n", "2:22", "policy.idle_after"),

@@ -80,10 +80,11 @@ class ProcessHost:
         """See Host."""
         self.check_open()
         data = input.encode() if isinstance(input, str) else input or b""
-        process = await self._started(_checked(command), self._folder(cwd), _variables(env or {}))
-        ended = await run_to_end(
-            process, lambda: self._task(process.end()), input=data, timeout=timeout, max_output=max_output
-        )
+        async with self._turn():
+            process = await self._started(_checked(command), self._folder(cwd), _variables(env or {}))
+            ended = await run_to_end(
+                process, lambda: self._task(process.end()), input=data, timeout=timeout, max_output=max_output
+            )
         if ended.timed_out:
             assert timeout is not None
             raise ExecTimeout(ended.result, timeout)
@@ -112,6 +113,10 @@ class ProcessHost:
         """HostClosed after `aclose()`."""
         if self.closed:
             raise HostClosed(f"The host ({self._info.kind}) is closed.")
+
+    def _turn(self) -> AbstractAsyncContextManager[Any]:
+        """Holds commands back while as many run as the host can take."""
+        return contextlib.nullcontext()
 
     async def _connect(self) -> None:
         """What may take long before a process can be started."""

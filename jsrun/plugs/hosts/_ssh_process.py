@@ -104,8 +104,10 @@ class SshProcess:
         session: _Session,
         stdout: _Output,
         group: int,
+        signals: asyncio.Semaphore,
     ) -> None:
         self._connection = connection
+        self._signals = signals
         self._channel = channel
         self._session = session
         self.group = group
@@ -155,11 +157,17 @@ class SshProcess:
     async def _run(self, line: str) -> None:
         # Without a connection there is nothing to be done: sshd ends what belonged to it, or nobody can.
         with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
-            await self._connection.run(line, timeout=_SIGNAL_SECONDS, encoding=None)
+            async with self._signals:
+                await self._connection.run(line, timeout=_SIGNAL_SECONDS, encoding=None)
 
 
-async def start(connection: asyncssh.SSHClientConnection, command: Command, cwd: str, env: Env) -> SshProcess:
-    """Start a process; HostError if the program, or the folder, is not there or may not be used."""
+async def start(
+    connection: asyncssh.SSHClientConnection, signals: asyncio.Semaphore, command: Command, cwd: str, env: Env
+) -> SshProcess:
+    """Start a process; HostError if the program, or the folder, is not there or may not be used.
+
+    `signals` bounds how many sessions are open at a time to send signals.
+    """
     marker = f"jsrun-{secrets.token_hex(8)}"
     told = _ssh_line.header(command, cwd, env, marker)
     session = _Session()
@@ -171,7 +179,7 @@ async def start(connection: asyncssh.SSHClientConnection, command: Command, cwd:
         await writer.drain()
     word = await stdout.after_marker(marker)
     if word.isdecimal():
-        return SshProcess(connection, channel, session, stdout, int(word))
+        return SshProcess(connection, channel, session, stdout, int(word), signals)
     channel.close()
     name = command if isinstance(command, str) else command[0]
     if word == _ssh_line.NO_FOLDER:

@@ -29,6 +29,10 @@ CONNECT_SECONDS = 30.0
 _ALIVE_SECONDS = 15.0
 # Groups of commands that have ended are looked after when the host closes, this many of the latest.
 _REMEMBERED = 256
+# A server opens ten sessions on a connection unless it is told otherwise: for so many commands at a time, for signals,
+# one for files, and one for the agent.
+_COMMANDS = 6
+_SIGNALS = 2
 # One line each: system, home, folder for temporary files, working folder.
 _PROBE = 'uname -s; printf "%s\\n" "$HOME" "${TMPDIR:-/tmp}"; pwd'
 
@@ -57,7 +61,8 @@ class SshHost(ProcessHost):
     """Commands, files and forwards on a machine with an SSH server and a POSIX shell.
 
     The one connection is made at the first use, however many wait for it, and never again: once it is lost, everything
-    raises HostError. Facts about the machine are given here; `probe` asks the machine. MissingExtra without asyncssh.
+    raises HostError. Six commands run at a time, others wait for their turn. Facts about the machine are given here;
+    `probe` asks the machine. MissingExtra without asyncssh.
     """
 
     def __init__(
@@ -76,6 +81,8 @@ class SshHost(ProcessHost):
         self._connecting: asyncio.Task[asyncssh.SSHClientConnection] | None = None
         self._sftp_starting: asyncio.Task[asyncssh.SFTPClient] | None = None
         self._ended: list[SshProcess] = []
+        self._commands = asyncio.Semaphore(_COMMANDS)
+        self._signals = asyncio.Semaphore(_SIGNALS)
 
     @classmethod
     async def probe(cls, login: SshLogin | str, *, workspace: str | None = None, persistent: bool = True) -> "SshHost":
@@ -115,6 +122,9 @@ class SshHost(ProcessHost):
             self._sftp_starting = asyncio.create_task(_start_sftp(connection))
         return await asyncio.shield(self._sftp_starting)
 
+    def _turn(self) -> AbstractAsyncContextManager[Any]:
+        return self._commands
+
     async def _connect(self) -> None:
         await self.connection()
 
@@ -122,7 +132,7 @@ class SshHost(ProcessHost):
         connection = await self.connection()
         from jsrun.plugs.hosts import _ssh_process
 
-        return await _translated(_ssh_process.start(connection, command, cwd, env))
+        return await _translated(_ssh_process.start(connection, self._signals, command, cwd, env))
 
     def _keep(self, process: OwnProcess) -> bool:
         # Asking the machine after every command would cost a round trip each; it is asked once, at the end.
