@@ -307,6 +307,7 @@ async def test_a_process_left_running_is_killed_with_a_warning(host: Host, caplo
     ]
 
 
+@pytest.mark.plg("PLG-077")
 async def test_facts_are_read_without_use(host: Host) -> None:
     """PLG-077 Facts, paths and closing are no use of a host."""
     assert host.info.workspace.startswith("/")

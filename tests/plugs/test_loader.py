@@ -186,6 +186,7 @@ def test_expressions_name_earlier_entries_only(folder: Path) -> None:
         entry.inputs({"env": {}})
 
 
+@pytest.mark.plg("PLG-029")
 def test_a_policy_that_pauses_wants_plugs_that_can_be_resumed(folder: Path) -> None:
     """PLG-029 The setup's policy or the caller's; the plugs are named."""
     text = "policy: {on_disconnect: pause}\nsetup: [{plug: './plugs.py:Once'}]"

@@ -249,6 +249,7 @@ async def test_an_unknown_host_key_is_refused(server: Server, tmp_path: Path) ->
     await trusting.aclose()
 
 
+@pytest.mark.plg("PLG-078")
 async def test_a_lost_connection_is_not_made_again(server: Server) -> None:
     """PLG-078 What was under way and all that follows raises HostError."""
     before = server.logins()
@@ -298,6 +299,7 @@ async def test_binary_input_arrives_unchanged_over_ssh(server: Server, tmp_path:
     await host.aclose()
 
 
+@pytest.mark.plg("PLG-073")
 async def test_words_survive_the_way_over_ssh(server: Server, tmp_path: Path) -> None:
     """PLG-073 Line ends, quotes, backslashes and bytes beyond ASCII in arguments, variables, folders and texts."""
     odd = "a'b\"c\\d\n\ne ü\x07 $HOME `id` %s \\n-\n"
@@ -317,6 +319,7 @@ async def test_words_survive_the_way_over_ssh(server: Server, tmp_path: Path) ->
     await host.aclose()
 
 
+@pytest.mark.plg("PLG-073")
 async def test_probe_asks_the_machine(server: Server) -> None:
     """PLG-073 True facts, over the connection that is used later."""
     before = server.logins()
@@ -329,6 +332,7 @@ async def test_probe_asks_the_machine(server: Server) -> None:
     assert server.logins() == before + 1
 
 
+@pytest.mark.plg("PLG-035")
 async def test_the_base_environment_of_this_machine_is_short(tmp_path: Path) -> None:
     """PLG-035 A runner's other variables do not travel."""
     host = LocalHost(tmp_path, environ={"PATH": os.environ["PATH"], "LC_TIME": "C", "API_KEY": "x", "JSRUN_X": "y"})
@@ -337,6 +341,7 @@ async def test_the_base_environment_of_this_machine_is_short(tmp_path: Path) -> 
     assert "LC_TIME=C" in shown and "API_KEY" not in shown and "JSRUN_X" not in shown
 
 
+@pytest.mark.plg("PLG-023")
 async def test_an_unavailable_host_refuses_every_operation() -> None:
     """PLG-023 Each raises HostUnavailable and names the plug."""
     host: Host = UnavailableHost("acme/vm")

@@ -37,6 +37,7 @@ def issues(text: str, file: str = "setup.yaml") -> list[str]:
     return [str(issue) for issue in error.issues] if error is not None else []
 
 
+@pytest.mark.plg("PLG-092")
 def test_a_setup_is_read() -> None:
     """PLG-092 Every key of the file, with YAML's values read strictly."""
     setup = parsed(FULL)
@@ -54,6 +55,7 @@ def test_a_setup_is_read() -> None:
     assert setup.env_names == {"VM_IMAGE"}
 
 
+@pytest.mark.plg("PLG-092")
 def test_a_list_alone_and_json_are_setups_too() -> None:
     """PLG-092 JSON is read as JSON, escapes and tabs included; places are right in all forms."""
     listed = parsed("- plug: a:b\n-   plug: c:d\n    with: {x: '${{ env.A }}'}\n")
@@ -123,6 +125,7 @@ def test_everything_wrong_is_told_at_once_in_order() -> None:
     assert isinstance(problem(parsed("- plug: a:b\n  with: '${{ x }}'\n").findings), ExpressionError)
 
 
+@pytest.mark.plg("PLG-092")
 def test_a_file_that_cannot_be_read_is_one_issue(tmp_path: Path) -> None:
     """PLG-092 Not there, too large, not UTF-8."""
     with pytest.raises(SetupError, match="No such file"):
