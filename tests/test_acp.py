@@ -72,7 +72,7 @@ class Client:
         self.questions.append((message, ["form"]))
         return self.write(message)
 
-    def texts(self, kind: type = schema.AgentMessageChunk) -> str:
+    def texts(self, kind: Any = schema.AgentMessageChunk) -> str:
         """The text of all updates of a kind."""
         return "".join(str(update.content.text) for update in self.updates if type(update) is kind)
 
