@@ -1,5 +1,6 @@
 """Hooks: what a host may watch, change or refuse, and the rules by which they are run."""
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -157,6 +158,9 @@ class HookRunner:
                 detail = f"hook '{hooks.name}' failed: {failed}"
                 await self._shut_down(self._hooks[:index], history, 0, ErrorEnd(error=one_line(detail)))
                 raise HookFailure(detail) from None
+            except asyncio.CancelledError:  # whoever starts the agent has gone away
+                await self._shut_down(self._hooks[:index], history, 0, ErrorEnd(error="the start was cancelled"))
+                raise
 
     async def before_inference(
         self,

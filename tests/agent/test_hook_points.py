@@ -185,6 +185,25 @@ async def test_a_start_hook_that_fails_stops_the_start() -> None:
     assert no_tasks_left()
 
 
+async def test_a_start_that_is_cancelled_shuts_down_what_had_started() -> None:
+    """AGT-066 Its hook is cancelled, and no agent is left."""
+    notes: list[str] = []
+    hang = Hang()
+
+    async def slow(*given: object) -> None:
+        await hang()
+
+    hooks = (noting(notes), Hooks("slow", on_session_start=slow))
+    starting = asyncio.ensure_future(start(config(script(DONE), hooks=hooks)))
+    await hang.wait_entered()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert hang.left.is_set()
+    assert notes == ["on_session_start", "on_session_shutdown"]
+    assert no_tasks_left()
+
+
 async def test_a_hook_before_inference_that_fails_ends_the_run() -> None:
     """AGT-070 `hook_failed`, the provider is not called, the prompt stays, and the agent lives."""
     failing_now = [True]
