@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ThinkingPart
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -314,6 +316,34 @@ def test_a_key_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(InvalidConfiguration, match="OPENAI_API_KEY"):
         PydanticAIProvider("openai-chat:gpt-5")
+
+
+async def test_keywords_make_the_model() -> None:
+    """AGT-077 They go to its class; one it does not know is told at once."""
+    library = OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="none")
+    with pytest.raises(InvalidConfiguration, match="colour"):
+        PydanticAIProvider(f"openai-chat:{MODEL}", provider=library, colour="red")
+    async with chat_server(says("ok")) as server:
+        library = OpenAIProvider(base_url=server.url, api_key="none")
+        ask = PydanticAIProvider(f"openai-chat:{MODEL}", provider=library, settings={"seed": 5})
+        assert (await ask(request(HI))).message.content == "ok"
+        await library.client.close()
+    assert server.requests[0]["seed"] == 5
+
+
+async def test_when_every_model_of_a_fallback_fails_the_last_error_counts() -> None:
+    """AGT-077 The library groups them."""
+
+    def refuses(status: int) -> FunctionModel:
+        async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            raise ModelHTTPError(status, MODEL, {"message": f"status is {status}"})
+
+        return FunctionModel(answer)
+
+    ask = PydanticAIProvider(FallbackModel(refuses(502), refuses(503)))
+    with pytest.raises(ApiError) as caught:
+        await ask(request(HI))
+    assert caught.value == ApiError("status is 503", 503)
 
 
 def test_a_model_object_takes_no_keywords() -> None:
