@@ -9,7 +9,8 @@ from jsrun.agent.config import RuntimeLimits
 from jsrun.agent.errors import (
     RunCancelled,
 )
-from jsrun.agent.messages import AssistantMessage, ToolMessage
+from jsrun.agent.hooks import Hooks
+from jsrun.agent.messages import AssistantMessage, ToolMessage, open_calls, pairing_problem
 from jsrun.agent.runtime import (
     history,
     run,
@@ -159,3 +160,36 @@ async def test_a_tool_that_ignores_cancellation_is_abandoned() -> None:
         assert (await history(agent))[-1] == ToolMessage("a", "Tool error: cancelled", is_error=True)
         assert handle.usage == usage
         assert usage.calls == 1
+
+
+@pytest.mark.parametrize("point", ["on_before_inference", "on_after_inference", "on_tool_call"])
+async def test_the_deadline_covers_hooks(point: str) -> None:
+    """AGT-024 A hook that waits for a person without a limit of its own is cancelled with the run."""
+    hang = Hang()
+
+    async def wait(*given: object) -> None:
+        await hang()
+
+    hooks = Hooks("person", timeout=None, **{point: wait})
+    provider = script(asks(call("a")), DONE)
+    async with await start(config(provider, hooks=(hooks,))) as agent:
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(RunCancelled) as caught:
+                await run(agent, "hi", timeout=0.5)
+        assert caught.value.reason == "deadline"
+        assert hang.left.is_set()
+        messages = await history(agent)
+        assert pairing_problem(messages) is None
+        assert open_calls(messages) == ()
+        hang.released.set()
+        assert isinstance(await run_continue(agent), AssistantMessage)
+
+
+async def test_a_cancel_before_the_run_is_accepted_still_ends_it() -> None:
+    """AGT-026 The mailbox keeps the order: the run starts, and is cut before its first effect is done."""
+    provider = script(DONE)
+    async with await start(config(provider)) as agent:
+        handle = agent.start_run("hi")
+        assert await handle.cancel() is True
+        assert await history(agent) == (HI,)
+        assert await run_continue(agent) == DONE

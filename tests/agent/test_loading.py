@@ -42,6 +42,7 @@ from tests.agent.helpers import (
     config,
     failing,
     no_tasks_left,
+    noting,
     script,
 )
 
@@ -210,10 +211,12 @@ async def test_a_history_that_does_not_pair_is_corrupt(messages: tuple[Message, 
         async def commit(self, commit: SessionCommit) -> CommitAck:
             return CommitAck(commit.id)
 
-    settings = config(provider)
+    notes: list[str] = []
+    settings = config(provider, hooks=(noting(notes),))
     with pytest.raises(SessionLoad) as caught:
         await start_with_session_store(settings, Loads())
     assert isinstance(caught.value.error, Corrupt)
+    assert notes == []
     assert f"message {index}:" in str(caught.value)
     state = RuntimeState(AgentState(messages), settings, SessionDisabled())
     with pytest.raises(SessionLoad, match=f"message {index}:"):

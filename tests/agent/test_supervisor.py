@@ -101,7 +101,7 @@ async def test_a_child_with_a_given_session_reloads_it() -> None:
 
 
 async def test_calls_between_two_actors_wait_for_the_next() -> None:
-    """AGT-053 AGT-057 A run started in the gap is answered by the new actor, and can be cancelled there."""
+    """AGT-022 AGT-053 AGT-057 A run started in the gap is answered by the new actor, and can be cancelled there."""
     store = memory()
     gate, hang = Hang(), Hang()
     gate.released.set()
@@ -123,6 +123,8 @@ async def test_calls_between_two_actors_wait_for_the_next() -> None:
         asked = asyncio.ensure_future(agent.history())
         await asyncio.sleep(0)
         assert not asked.done()
+        with pytest.raises(TimeoutError):
+            await agent.history(timeout=0.01)
         gate.released.set()
         assert await waiting.result() == DONE
         await asked
