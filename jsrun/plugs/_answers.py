@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from jsrun.plugs._job import Job
 from jsrun.plugs._queue import Fault
 from jsrun.plugs.api import PlugLogger
 from jsrun.plugs.clock import Clock
-from jsrun.plugs.errors import LineTooLong, RequestError
+from jsrun.plugs.errors import AgentExited, LineTooLong, PlugCancelled, RequestError
 from jsrun.plugs.message import Message
 from jsrun.plugs.wire import INTERNAL_ERROR
+
+SESSION_FAILED: Final = "The session failed."
+AGENT_GONE: Final = "The agent is gone."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +83,10 @@ class Answers:
         assert job.origin is not None and job.number is not None
         job.origin.answer(job.number, None, failure)
         return failure
+
+
+def told_text(error: BaseException) -> str:
+    """What callers are told of a failure: nothing that could hold a secret."""
+    if isinstance(error, AgentExited):
+        return AGENT_GONE
+    return str(error) if isinstance(error, PlugCancelled) else SESSION_FAILED

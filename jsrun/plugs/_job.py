@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from jsrun.plugs._place import Place
 from jsrun.plugs._side import CANCELLED_TEXT, Side
+from jsrun.plugs.api import Plug
 from jsrun.plugs.clock import Clock, Timer
 from jsrun.plugs.errors import AgentExited, AgentNotRunning, LineTooLong, RequestError
 from jsrun.plugs.message import Message
@@ -25,6 +26,16 @@ class Seat:
     index: int
     label: str
     handler: Callable[[Message, Any], Any]
+
+
+def seats_of(plugs: Sequence[Plug]) -> list[Seat]:
+    """The seats of those plugs that handle messages, outermost first."""
+    return [Seat(index, _label(plug), plug.message) for index, plug in enumerate(plugs) if "message" in plug.handlers]
+
+
+def _label(plug: Plug) -> str:
+    place = plug.ctx.plug
+    return f"{place.name} ({place.id})" if place.id is not None else place.name
 
 
 class Far:

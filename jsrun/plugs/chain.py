@@ -25,9 +25,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from jsrun.plugs._answers import Answers, Passed
+from jsrun.plugs._answers import AGENT_GONE, Answers, Passed, told_text
 from jsrun.plugs._cancel import Cancelling
-from jsrun.plugs._job import Calls, Job, Seat, current_job
+from jsrun.plugs._job import Calls, Job, Seat, current_job, seats_of
 from jsrun.plugs._place import HOLD_SECONDS, Place
 from jsrun.plugs._queue import Queue
 from jsrun.plugs._side import CANCELLED_TEXT, Queued, Side
@@ -38,7 +38,6 @@ from jsrun.plugs.errors import (
     AgentExited,
     AgentNotRunning,
     LineTooLong,
-    PlugCancelled,
     PlugError,
     RequestError,
 )
@@ -52,8 +51,6 @@ GRACE_SECONDS: Final = 5.0
 
 CLIENT_GONE: Final = "The client is gone."
 SESSION_OVER: Final = "The session is over."
-SESSION_FAILED: Final = "The session failed."
-AGENT_GONE: Final = "The agent is gone."
 STOPPING: Final = "The session is being stopped."
 
 
@@ -82,9 +79,7 @@ class MessageChain:
         self.hidden = False
         self._log = log if log is not None else PlugLogger({})
         self._on_failure = on_failure
-        inwards = [
-            Seat(index, _label(plug), plug.message) for index, plug in enumerate(plugs) if "message" in plug.handlers
-        ]
+        inwards = seats_of(plugs)
         self._seats: dict[Direction, list[Seat]] = {"to_agent": inwards, "from_agent": inwards[::-1]}
         self._answers = Answers(self.clock, self.fault, on_message, self._log)
         self._cancelling = Cancelling(self.clock, self._answers, self._log)
@@ -204,19 +199,20 @@ class MessageChain:
         """
         if error is not None and self._failure is None:
             self._failure = error
-            self._failure_text = text if text is not None else _text_for(error)
+            self._failure_text = text if text is not None else told_text(error)
         self._closed = self._answers.quiet = True
         for queue in (self._agent_queue, self._client_queue):
             await queue.close()
+        for far in self.calls.at(self.client):
+            far.cancel()  # what a person is still being asked needs no answer any more
+        self.client_lost()
         if self._failure is None or isinstance(self._failure, AgentExited):
             self.agent_lost(AgentExited(None))
             await self._within(self._tasks(), GRACE_SECONDS)
         self._answer_all()
         for job in self._jobs:
             job.interrupt()
-        gone = AgentNotRunning("The agent is stopped.")
-        for side in (self.client, self.agent):
-            self.calls.fail(side, gone)
+        self.calls.fail(self.agent, AgentNotRunning("The agent is stopped."))
         if not await self._within(self._tasks(), GRACE_SECONDS):
             for job in self._jobs:
                 self._log.error(
@@ -294,8 +290,8 @@ class MessageChain:
             far.answer.set_exception(item.error)
         else:
             far.answer.set_result(item.result)
-        if job.pending:
-            return None
+        if job.pending or job.answered or job.done:
+            return None  # a task of the handler may still wait, but nothing is owed to the side behind this message
         job.answer_place = Place(job)
         return job.answer_place
 
@@ -395,15 +391,3 @@ class MessageChain:
             await self.send(-1, Message("to_agent", "session/cancel", {"sessionId": session}, "notification"))
         except PlugError as error:
             self._log.warning("a prompt could not be cancelled", session=session, error=error)
-
-
-def _label(plug: Plug) -> str:
-    place = plug.ctx.plug
-    return f"{place.name} ({place.id})" if place.id is not None else place.name
-
-
-def _text_for(error: BaseException) -> str:
-    """What callers are told of a failure: nothing that could hold a secret."""
-    if isinstance(error, AgentExited):
-        return AGENT_GONE
-    return str(error) if isinstance(error, PlugCancelled) else SESSION_FAILED

@@ -145,6 +145,30 @@ async def test_a_handler_may_ask_through_the_queue_it_holds(kind: str) -> None:
         assert talking.updates() in ([1], [1, 1])
 
 
+@pytest.mark.plg("PLG-049")
+async def test_an_answer_to_a_message_that_is_over_holds_nothing() -> None:
+    """PLG-049 A second `next` whose message is answered already does not hold the queue with its late answer."""
+
+    async def both(plug: Any, message: Message, next: NextMessage) -> Any:
+        if message.kind == "notification":
+            return await next(message)
+        return await asyncio.gather(next(message), next(message))
+
+    async def refuse_first(plug: Any, message: Message, next: NextMessage) -> Any:
+        refused.append(1)
+        if len(refused) == 1:
+            raise RequestError(-32001, "no")
+        return await next(message)
+
+    refused: list[int] = []
+    async with talk(With(both), With(refuse_first)) as talking:
+        with pytest.raises(RequestError, match="no"):
+            await talking.prompt()
+        await talking.agent.notify("session/update", {"n": 1})
+        await talking.time.settle()
+        assert talking.updates() == [1]
+
+
 @pytest.mark.plg("PLG-050")
 async def test_after_release_later_messages_overtake() -> None:
     """PLG-050 After `next.release()` later messages overtake."""
