@@ -375,6 +375,7 @@ async def test_transcript_has_a_line_per_message_in_the_order_of_the_wire() -> N
         with pytest.raises(RequestError):
             await harness.request("unknown/thing", {"a": 1})
         await harness.pause("idle")
+        assert harness.runner.files.stat("/work/log", follow=True).mode == 0o600
         found = lines(harness.runner)
     assert [(line["direction"], line["kind"], line["method"]) for line in found] == [
         ("to_agent", "request", "session/new"),

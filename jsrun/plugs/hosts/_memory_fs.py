@@ -98,17 +98,21 @@ class MemoryFiles:
 
     def rename(self, path: str, target: str) -> None:
         """Move what is at `path`, replacing a file or an empty folder."""
-        moved = self._node(path, follow=False)
         source = self._resolve(path, follow=False)
         goal = self._resolve(target, follow=False)
-        there = self.nodes.get(goal)
-        if there is not None and goal != source:
-            if (there.kind == "dir") != (moved.kind == "dir"):
-                raise _error(errno.EISDIR if there.kind == "dir" else errno.ENOTDIR, target)
-            if there.kind == "dir" and self.listdir(goal):
-                raise _error(errno.ENOTEMPTY, target)
+        moved = self._node(path, follow=False)
+        if goal == source:
+            return
+        # In the order in which Linux looks at what is wrong.
         if goal.startswith(f"{source}/"):
             raise _error(errno.EINVAL, target)
+        if source.startswith(f"{goal}/"):
+            raise _error(errno.ENOTEMPTY, target)
+        there = self.nodes.get(goal)
+        if there is not None and (there.kind == "dir") != (moved.kind == "dir"):
+            raise _error(errno.EISDIR if there.kind == "dir" else errno.ENOTDIR, target)
+        if there is not None and there.kind == "dir" and self.listdir(goal):
+            raise _error(errno.ENOTEMPTY, target)
         for old in [old for old in self.nodes if old == source or old.startswith(f"{source}/")]:
             self.nodes[goal + old[len(source) :]] = self.nodes.pop(old)
 

@@ -1,6 +1,7 @@
 """The machine the runner itself is on."""
 
 import asyncio
+import errno
 import os
 import stat as modes
 import sys
@@ -105,7 +106,7 @@ class LocalFs:
 
     async def unlink(self, path: str) -> None:
         """See HostFs."""
-        await asyncio.to_thread(os.unlink, self._at(path))
+        await asyncio.to_thread(_unlink, self._at(path))
 
     async def rmdir(self, path: str) -> None:
         """See HostFs."""
@@ -145,3 +146,13 @@ def kind_of(mode: int) -> FileKind:
 def _append(path: Path, data: bytes) -> None:
     with path.open("ab") as file:
         file.write(data)
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink()
+    except PermissionError:
+        # What macOS calls it; Linux says what it is.
+        if path.is_dir() and not path.is_symlink():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path)) from None
+        raise

@@ -1,11 +1,11 @@
 """Plugs that come with the package, known to a setup by their names.
 
-| name | does |
-|---|---|
-| `env` | sets and removes variables of the agent |
-| `redact` | masks secrets in what the agent says, also when they are split over chunks |
-| `permissions` | answers the agent's questions for permission by rules |
-| `transcript` | writes one JSON line per message to a file |
-| `preamble` | puts a text before the first prompt of a session, or before every one |
-| `turn-limit` | limits the turns of a session, and the tool calls and seconds of a turn |
+| name | does | inputs |
+|---|---|---|
+| `env` | sets and removes variables of the agent | `set`, `unset`, `from_runner`, `optional` |
+| `redact` | masks secrets in what the agent says | `secrets`, `env`, `patterns`, `direction`, `mask` |
+| `permissions` | answers questions for permission | `rules` (`answer`, `kind`, `path`, `title`), `default` |
+| `transcript` | writes one JSON line per message to a file | `path`, `where`, `on_error`, `bodies` |
+| `preamble` | puts a text before prompts | `text` or `file`, `where`, `when` |
+| `turn-limit` | limits turns, and what is done in one | `max_turns`, `max_tool_calls`, `max_seconds` |
 """

@@ -40,7 +40,7 @@ class EnvPlug(Plug, name="jsrun/env", description="sets and removes variables of
     async def teardown(self, next: NextTeardown) -> None:
         """The same, but a clean-up does not fail for want of a variable."""
         missing = self._edit()
-        if missing:
+        if missing and not self.inputs.optional:
             self.log.warning("the runner does not have variables that this session had", names=missing)
         await next()
 

@@ -19,7 +19,7 @@ MAX_WAITING = 10_000
 
 
 class TranscriptInputs(BaseModel):
-    """`path` of the file, on the runner or on the agent's `host`; it is added to.
+    """`path` of the file, on the runner or on the agent's `host`; it is added to, and made with mode 0600.
 
     `on_error`: whether a file that cannot be written fails the run. `bodies`: whether params and results are written.
     """
@@ -62,6 +62,9 @@ class TranscriptPlug(Plug, name="jsrun/transcript", description="writes messages
         host = self.ctx.host if self.inputs.where == "host" else self.ctx.runner
         path = host.path(self.inputs.path)
         try:
+            if not await path.exists():
+                await path.touch()
+                await path.chmod(0o600)  # it holds whatever is said
             await path.append_bytes(b"")  # whether it can be written is known before anything starts
         except (OSError, HostError) as error:
             self._failed(error)
