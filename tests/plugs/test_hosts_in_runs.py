@@ -2,19 +2,32 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jsrun.plugs._level import PlugEntry
+from jsrun.plugs._side import Side
+from jsrun.plugs.agentproc import AgentPart
 from jsrun.plugs.api import AgentSpawnSpec, HostProcess, Plug
+from jsrun.plugs.clock import LoopClock
 from jsrun.plugs.hosts import LocalHost, SshHost
 from jsrun.plugs.hosts.ssh import SshLogin
 from jsrun.plugs.infos import PauseInfo, RunInfo, SessionInfo
 from jsrun.plugs.persist import MemoryStore
 from jsrun.plugs.runner import AgentBase, MemoryRecorder, Run, RunEnd, RunPlan
+from jsrun.plugs.testing.peer import Peer
+from tests.plugs.sshd import Server, sshd
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One SSH server for all tests of the module."""
+    with sshd(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
 
 
 async def perform(plugs: Sequence[type[Plug]], host: LocalHost) -> RunEnd:
@@ -91,3 +104,52 @@ async def test_a_handed_host_nobody_uses_never_connects(tmp_path: Path) -> None:
     assert end.error is None and end.teardown is not None
     assert workspaces == ["/remote", "/remote"]
     assert connections == []
+
+
+# Answers every request with what it was asked, where it runs, and a variable; ends with its input.
+_AGENT = """
+import json, os, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {
+        "asked": asked["params"], "cwd": os.getcwd(), "key": os.environ.get("KEY"),
+        "ssh": "SSH_CONNECTION" in os.environ,
+    }}), flush=True)
+"""
+
+
+@pytest.mark.plg("PLG-037")
+async def test_an_agent_runs_on_a_handed_machine(server: Server, tmp_path: Path) -> None:
+    """PLG-037 Over SSH: messages both ways, its folder and variables; it ends with the session."""
+    (tmp_path / "remote").mkdir()
+    (tmp_path / "agent.py").write_text(_AGENT)
+
+    class Remote(Plug, name="t/remote"):
+        async def session(self, next: Any) -> None:
+            self.ctx.agent.env["KEY"] = "a\nb"
+            await next(SshHost(server.login, workspace=str(tmp_path / "remote")))
+
+    recorder = MemoryRecorder()
+    opened = asyncio.Event()
+
+    async def open_(chain: Any) -> None:
+        opened.set()
+
+    client = Peer("client")
+    side = Side("client", client.accept)
+    client.feed = side.receive
+    part = AgentPart(side, recorder, clock=LoopClock(), open=open_)
+    base = AgentBase(sys.executable, (str(tmp_path / "agent.py"),))
+    plan = RunPlan([PlugEntry(Remote)], SessionInfo("s1"), RunInfo("start", 1), base)
+    run = Run(plan, agent=part, host=LocalHost(tmp_path), store=MemoryStore(), recorder=recorder)
+    performing = asyncio.create_task(run.perform())
+    await asyncio.wait_for(opened.wait(), 30)
+    params = {"text": "ü" * 50_000, "n": list(range(100))}
+    answers = await asyncio.wait_for(asyncio.gather(*(client.request("x/y", params) for _ in range(5))), 30)
+    expected = {"asked": params, "cwd": str(tmp_path / "remote"), "key": "a\nb", "ssh": True}
+    assert answers == [expected] * 5
+    run.stop("closed")
+    end = await asyncio.wait_for(performing, 30)
+    assert end.error is None and end.reason == "closed"
+    await client.close()
+    side.close()
