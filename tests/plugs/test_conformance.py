@@ -14,8 +14,25 @@ from jsrun.plugs.hosts import MemoryHost
 from jsrun.plugs.hosts.memory import ExecCall, MemoryIO, Ran
 from jsrun.plugs.message import Message
 from jsrun.plugs.persist import PersistedState
-from jsrun.plugs.testing import conformance as suite
-from jsrun.plugs.testing.conformance import CHECKS, Case, conformance
+from jsrun.plugs.testing.conformance import (
+    CHECKS,
+    Case,
+    a_handed_host_is_handed_again,
+    cancellation_is_heeded,
+    conformance,
+    crash_then_resume,
+    crash_then_teardown,
+    errors_end_without_a_hang,
+    next_is_called_once_per_phase,
+    nothing_is_left_running,
+    order_is_kept,
+    params_are_not_changed_in_place,
+    stored_state_is_small,
+    teardown_twice,
+    teardown_without_a_session,
+    teardown_without_stored_state,
+    unknown_messages_pass,
+)
 
 
 class State(BaseModel):
@@ -226,22 +243,22 @@ class Hoards(Good, name="sample/hoards"):
 
 
 FAULTS: list[tuple[Callable[..., Any], type[Plug], str]] = [
-    (suite.teardown_twice, SecondTeardown, "the second teardown"),
-    (suite.teardown_without_stored_state, SecondTeardown, "without stored state"),
-    (suite.teardown_without_a_session, SecondTeardown, "without a session"),
-    (suite.crash_then_teardown, ForgetsAfterCrash, "after a crash at exec, number 1 in the session"),
-    (suite.crash_then_resume, NoResume, "after a crash at exec, number 1 in the session"),
-    (suite.errors_end_without_a_hang, LeavesMark, "after an error at exec, number 1 in the session"),
-    (suite.cancellation_is_heeded, Deaf, "a cancellation at exec, number 1"),
-    (suite.unknown_messages_pass, Strict, ""),
-    (suite.unknown_messages_pass, Swallows, "an error answer became a result"),
-    (suite.order_is_kept, Overtakes, "change their order"),
-    (suite.params_are_not_changed_in_place, InPlace, "session/prompt"),
-    (suite.next_is_called_once_per_phase, NextTwice, "next()"),
-    (suite.next_is_called_once_per_phase, NextNever, ""),
-    (suite.a_handed_host_is_handed_again, HandsOnce, "not handed again"),
-    (suite.nothing_is_left_running, LeavesServer, "still runs after the pause"),
-    (suite.stored_state_is_small, Hoards, "bytes are stored"),
+    (teardown_twice, SecondTeardown, "the second teardown"),
+    (teardown_without_stored_state, SecondTeardown, "without stored state"),
+    (teardown_without_a_session, SecondTeardown, "without a session"),
+    (crash_then_teardown, ForgetsAfterCrash, "after a crash at exec, number 1 in the session"),
+    (crash_then_resume, NoResume, "after a crash at exec, number 1 in the session"),
+    (errors_end_without_a_hang, LeavesMark, "after an error at exec, number 1 in the session"),
+    (cancellation_is_heeded, Deaf, "a cancellation at exec, number 1"),
+    (unknown_messages_pass, Strict, ""),
+    (unknown_messages_pass, Swallows, "an error answer became a result"),
+    (order_is_kept, Overtakes, "change their order"),
+    (params_are_not_changed_in_place, InPlace, "session/prompt"),
+    (next_is_called_once_per_phase, NextTwice, "next()"),
+    (next_is_called_once_per_phase, NextNever, ""),
+    (a_handed_host_is_handed_again, HandsOnce, "not handed again"),
+    (nothing_is_left_running, LeavesServer, "still runs after the pause"),
+    (stored_state_is_small, Hoards, "bytes are stored"),
 ]
 
 
