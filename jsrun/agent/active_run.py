@@ -233,7 +233,7 @@ class ActiveRun:
             return failure
 
     def _inferred(self, answer: object) -> None:
-        if isinstance(answer, HookFailure):
+        if isinstance(answer, HookFailure) and self._cancel is None:
             self._fault = RuntimeFault("hook_failed", str(answer))
         if self._cancel is None and isinstance(answer, AssistantMessage):
             self._inferred_since_check = True

@@ -46,7 +46,7 @@ class RuntimeLimits:
                 raise InvalidConfiguration(f"limits.{item.name} must be above 0 and finite, got {value!r}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AgentIdentity:
     """Who the agent is, in events and spans. A missing `id` is generated when the configuration is made."""
 
