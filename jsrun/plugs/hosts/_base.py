@@ -181,11 +181,11 @@ class ProcessHost:
     async def _shut(self) -> None:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        left = await self._left(tuple(self._processes)) if self._processes else []
+        left = await self._left(tuple(self._processes))
         if left:
             _log.warning("processes left running on a host (%s) are killed: %d", self._info.kind, len(left))
         await asyncio.gather(*(process.end() for process in left), return_exceptions=True)
-        for process in self._processes:
+        for process in {*self._processes, *left}:
             process.release()
         self._processes.clear()
         await self._close()

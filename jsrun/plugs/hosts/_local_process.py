@@ -14,6 +14,8 @@ from jsrun.plugs.hosts._exec import CHUNK_BYTES, GRACE_SECONDS
 
 # Whether a group is gone is looked at this often, in seconds.
 _LOOK_SECONDS = 0.02
+# What got KILL dies as soon as the system comes to it, in seconds.
+_DYING_SECONDS = 1.0
 
 
 class _Protocol(SubprocessStreamProtocol):
@@ -76,12 +78,17 @@ class LocalProcess:
     async def end(self) -> None:
         """See OwnProcess."""
         await self.kill("TERM")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE_SECONDS):
-                while self.left():  # noqa: ASYNC110  # nothing tells when the last process of a group is gone
-                    await asyncio.sleep(_LOOK_SECONDS)
+        await self._gone(GRACE_SECONDS)
         await self.kill("KILL")
         await self.wait()
+        await self._gone(_DYING_SECONDS)
+
+    async def _gone(self, seconds: float) -> None:
+        """Wait until nothing of the group is left, so long at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.left():  # noqa: ASYNC110  # nothing tells when the last process of a group is gone
+                    await asyncio.sleep(_LOOK_SECONDS)
 
     def release(self) -> None:
         """See OwnProcess."""

@@ -55,11 +55,11 @@ def group_signal(group: int, signal: str) -> str:
 
 
 def group_end(group: int) -> str:
-    """A shell line that sends TERM to a group, and after 2 s KILL to what is left of it."""
+    """A shell line that sends TERM to a group, after 2 s KILL to what is left of it, and waits until that is gone."""
     return (
-        f"exec /bin/sh -c 'kill -s TERM -- -{group} 2>/dev/null; i=0;"
-        f" while kill -s 0 -- -{group} 2>/dev/null && [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done;"
-        f" kill -s KILL -- -{group} 2>/dev/null'"
+        "exec /bin/sh -c '"
+        f"gone() {{ i=0; while kill -s 0 -- -{group} 2>/dev/null && [ $i -lt $1 ]; do sleep 0.1; i=$((i+1)); done; }};"
+        f" kill -s TERM -- -{group} 2>/dev/null; gone 20; kill -s KILL -- -{group} 2>/dev/null; gone 10'"
     )
 
 

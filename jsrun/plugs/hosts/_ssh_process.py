@@ -16,6 +16,8 @@ from jsrun.plugs.hosts._local_process import signal_number
 
 # A login shell may print a greeting before the marker; more than this is no greeting.
 _GREETING_BYTES = 64 * 1024
+# A shell that has not begun by then never will, in seconds.
+_START_SECONDS = 30.0
 # A signal over a connection that hangs must not hang its sender, in seconds. `group_end` itself takes up to 2 s.
 _SIGNAL_SECONDS = 10.0
 
@@ -174,10 +176,12 @@ async def start(
     channel, _ = await connection.create_session(lambda: session, _ssh_line.LINE, encoding=None)
     stdout = _Output(asyncssh.SSHReader(session, channel))
     writer = asyncssh.SSHWriter(session, channel)
+    word = ""
     with contextlib.suppress(OSError, asyncssh.Error):  # a shell that is not there says so by ending
-        writer.write(told)
-        await writer.drain()
-    word = await stdout.after_marker(marker)
+        async with asyncio.timeout(_START_SECONDS):
+            writer.write(told)
+            await writer.drain()
+            word = await stdout.after_marker(marker)
     if word.isdecimal():
         return SshProcess(connection, channel, session, stdout, int(word), signals)
     channel.close()
@@ -188,4 +192,4 @@ async def start(
         raise HostError(f"{name!r} cannot be started: there is no such program.")
     if connection.is_closed():
         raise HostError("The SSH connection was lost while a process was being started.")
-    raise HostError("The far side has no POSIX shell that starts commands.")
+    raise HostError("The far side has no POSIX shell that starts commands in time.")

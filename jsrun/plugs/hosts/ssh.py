@@ -143,24 +143,27 @@ class SshHost(ProcessHost):
         return False
 
     async def _left(self, processes: Sequence[OwnProcess]) -> list[OwnProcess]:
-        return list(processes)
+        from jsrun.plugs.hosts._ssh_process import SshProcess
 
-    async def _shut(self) -> None:
-        if self._ended:
-            await self._find_left()
-        await super()._shut()
+        known = [process for process in processes if isinstance(process, SshProcess)]
+        ended = [*self._ended, *(process for process in known if not process.running)]
+        living = await self._living([process.group for process in ended]) if ended else frozenset()
+        return [
+            *(process for process in known if process.running),
+            *(process for process in ended if process.group in living),
+        ]
 
-    async def _find_left(self) -> None:
-        """Put groups that outlive their commands among the processes to be ended."""
+    async def _living(self, groups: list[int]) -> frozenset[int]:
+        """Those of the groups, whose leaders have ended, of which something still runs."""
         from jsrun.plugs.hosts import _ssh_line
 
-        groups = [process.group for process in self._ended]
         assert self._connecting is not None  # it started those processes
-        with contextlib.suppress(HostError):
+        try:
             connection = await self._connecting
             done = await _translated(connection.run(_ssh_line.groups_left(groups), timeout=CONNECT_SECONDS))
-            left = set(str(done.stdout or "").split())
-            self._processes.update(process for process in self._ended if str(process.group) in left)
+        except HostError:
+            return frozenset()
+        return frozenset(int(word) for word in str(done.stdout or "").split() if word.isdecimal())
 
     def _forward(self, spec: ForwardSpec) -> AbstractAsyncContextManager[Forward]:
         if spec.direction == "to_host":
