@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -98,8 +98,7 @@ class RuntimeConfig:
                 raise InvalidConfiguration(f"hooks: the name {hooks.name!r} stands twice")
             seen.add(hooks.name)
         if self.identity.id is None:
-            named = {item.name: getattr(self.identity, item.name) for item in fields(self.identity)}
-            object.__setattr__(self, "identity", AgentIdentity(**{**named, "id": f"agent-{self.new_id()}"}))
+            object.__setattr__(self, "identity", replace(self.identity, id=f"agent-{self.new_id()}"))
 
     @property
     def agent_id(self) -> str:
