@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         UnknownSession,
         WireError,
     )
-    from jsrun.plugs.hosts import HostPath, LocalHost, MemoryHost, SshHost
+    from jsrun.plugs.hosts import HostPath, LocalHost, MemoryHost, SshHost, SshLogin
     from jsrun.plugs.message import METHODS, Message, MethodInfo
     from jsrun.plugs.persist import MemoryStore, PersistedState, SqliteStore, StateStore
     from jsrun.plugs.sealed import EncryptedStore
@@ -153,6 +153,7 @@ __all__ = [
     "SetupIssue",
     "SqliteStore",
     "SshHost",
+    "SshLogin",
     "StateClosed",
     "StateCorrupt",
     "StateError",
@@ -238,7 +239,7 @@ _HOMES = {
         "UnknownSession",
         "WireError",
     ),
-    "jsrun.plugs.hosts": ("HostPath", "LocalHost", "MemoryHost", "SshHost"),
+    "jsrun.plugs.hosts": ("HostPath", "LocalHost", "MemoryHost", "SshHost", "SshLogin"),
     "jsrun.plugs.message": ("METHODS", "Message", "MethodInfo"),
     "jsrun.plugs.persist": (
         "MemoryStore",
