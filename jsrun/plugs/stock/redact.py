@@ -77,7 +77,7 @@ class _Held:
 
 
 class RedactPlug(Plug, name="jsrun/redact", description="masks secrets in what the agent says", api=(1, 0)):
-    """See the module. Never masked: ids, paths, contents of files.
+    """See the module. Never masked: ids, paths, contents of files, `_meta`.
 
     Of streamed text the tail that may begin a secret is held back, and sent before anything else of its ACP session.
     """
