@@ -124,6 +124,31 @@ async def test_every_open_request_is_answered_when_the_session_fails() -> None:
     assert [str(error) for error in talking.failures] == ["the secret"]
 
 
+@pytest.mark.plg("PLG-041")
+async def test_a_handler_that_does_not_end_keeps_no_answer(caplog: pytest.LogCaptureFixture) -> None:
+    """PLG-041 A request is answered at the end of the session though its handler ignores its cancellation."""
+    door = asyncio.Event()
+
+    async def handler(plug: Any, message: Message, next: NextMessage) -> Any:
+        while not door.is_set():
+            try:
+                await door.wait()
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    async with talk(With(handler)) as talking:
+        _, answer = await talking.client.ask("slow")
+        await talking.time.settle()
+        await talking.run(talking.chain.close())
+        with pytest.raises(RequestError, match="The session is over"):
+            await talking.run(_wait(answer))
+        door.set()
+        await talking.time.settle()
+        assert len([1 for kind, _, _ in talking.client.got if kind == "answer"]) == 1
+    assert "left behind" in lines(caplog)
+
+
 @pytest.mark.plg("PLG-042")
 async def test_a_handler_may_answer_drop_change_and_ask_again() -> None:
     """PLG-042 Short-circuit, dropped notification, changed result, re-prompt and changed method work."""
@@ -350,6 +375,88 @@ async def test_a_lost_client_answers_the_agent() -> None:
             with pytest.raises(RequestError) as error:
                 await talking.run(_wait(answer))
             assert error.value.code == -32603
+
+
+async def test_what_the_client_is_still_asked_is_cancelled_at_the_end() -> None:
+    """A question that nobody waits for any more is taken back."""
+
+    async def never(peer: Peer, method: str, params: Any) -> Any:
+        await asyncio.sleep(1e6)
+
+    async with talk(Through(), client=never) as talking:
+        await talking.agent.ask("session/request_permission", {})
+        await talking.time.settle()
+        await talking.run(talking.chain.close())
+        assert [kind for kind, _, _ in talking.client.got] == ["request", "cancel"]
+
+
+async def test_hidden_messages_pass_plugs_and_not_the_client() -> None:
+    """While ACP sessions are re-attached the client sees none of it, and its own lines wait."""
+    through = Through()
+
+    async def agent(peer: Peer, method: str, params: Any) -> Any:
+        await peer.notify("session/update", {"n": 1})
+        with pytest.raises(RequestError):
+            await peer.request("session/request_permission", {})
+        return {"method": method}
+
+    async with talk(through, agent=agent, start=False) as talking:
+        talking.chain.start()
+        talking.chain.hidden = True
+        _, waiting = await talking.client.ask("later")
+        load = talking.chain.send(-1, Message("to_agent", "session/load", {"sessionId": "s"}))
+        assert await talking.run(load) == {"method": "session/load"}
+        assert talking.client.got == [] and talking.client_side.queued == 1
+        assert through.seen == ["session/load", "session/update", "session/request_permission"]
+        talking.chain.hidden = False
+        talking.agent.reply = lambda peer, method, params: method
+        talking.chain.admit()
+        assert await talking.run(_wait(waiting)) == "later"
+
+
+@pytest.mark.plg("PLG-041")
+async def test_more_open_requests_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PLG-041 Up to a number of requests are in flight; the next is answered -32603."""
+    monkeypatch.setattr("jsrun.plugs._side.MAX_OPEN", 3)
+
+    async def slow(peer: Peer, method: str, params: Any) -> Any:
+        await asyncio.sleep(10)
+        return method
+
+    async with talk(agent=slow) as talking:
+        asked = [await talking.client.ask("m") for _ in range(4)]
+        with pytest.raises(RequestError) as caught:
+            await talking.run(_wait(asked[3][1]))
+        assert caught.value.code == -32603
+        assert await talking.run(_wait(asked[0][1])) == "m"
+
+
+async def test_every_message_that_is_done_is_told() -> None:
+    """Direction, method, size, times and outcome, as the side that sent it sees them."""
+    async with talk(Through(), With(_slow_and_refusing)) as talking:
+        assert await talking.run(talking.client.request("fine", {"a": 1}))
+        with pytest.raises(RequestError):
+            await talking.run(talking.client.request("refused"))
+        await talking.agent.notify("session/update", {"n": 1})
+        await talking.time.settle()
+        fine, refused, update = talking.passed
+        assert (fine.message.method, fine.message.params, fine.result) == (
+            "fine",
+            {"a": 1},
+            {"method": "fine", "params": {"a": 1}},
+        )
+        assert fine.ended - fine.began == pytest.approx(2) and fine.reached and fine.size > 20
+        assert refused.error is not None and refused.error.code == -32001 and not refused.reached
+        assert (update.message.direction, update.message.kind, update.error) == ("from_agent", "notification", None)
+        assert talking.chain.quiet_since() == talking.time.now()
+
+
+async def _slow_and_refusing(plug: Any, message: Message, next: NextMessage) -> Any:
+    if message.method == "fine":
+        await asyncio.sleep(2)
+    if message.method == "refused":
+        raise RequestError(-32001, "no")
+    return await next(message)
 
 
 async def _wait(future: "asyncio.Future[Any]") -> Any:

@@ -112,6 +112,19 @@ async def test_a_request_cancelled_in_the_same_read_is_answered() -> None:
 
 
 @pytest.mark.plg("PLG-053")
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_request_cancelled_at_any_turn_of_the_loop_is_answered(turns: int) -> None:
+    """PLG-053 Also one whose handlers were begun but did not run yet."""
+    async with talk(Through(), agent=deaf) as talking:
+        number, answer = await talking.client.ask("session/prompt", {"sessionId": "s"})
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await talking.client.cancel(number)
+        assert (await error_of(talking, answer)).code == -32800
+        assert talking.client_side.wire.open == 0 and talking.chain.in_flight == 0
+
+
+@pytest.mark.plg("PLG-053")
 async def test_a_handler_that_ignores_its_cancellation_does_not_keep_the_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
