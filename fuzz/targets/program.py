@@ -1,0 +1,43 @@
+"""program: made programs as bundles, on every engine."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from hypothesis import strategies as st
+
+from fuzz.running import Ground, check_ran, ground
+from fuzz.strategies import programs
+from fuzz.targets import Target
+
+ENGINES = ("quickjs", "v8")
+
+
+def opened() -> AbstractContextManager[Ground]:
+    """Both engines."""
+    return ground(*ENGINES)
+
+
+def check(given: Any, place: Ground) -> None:
+    """An outcome in time, a sound journal, an identical replay, and a host that runs the next program."""
+    engine, program = given
+    if engine not in place.runtimes:
+        return
+    ran = place.run(engine, program)
+    if ran is None:
+        return
+    check_ran(ran)
+    if ran.result.reason not in ("wall", "compute", "memory"):  # where the clock ends a run, it may end elsewhere
+        difference = place.replay(engine, program, ran.record)
+        assert not difference, f"the replay differs: {difference}"
+    after = place.run(engine, "async function run() { return 'fine' }")
+    assert after is not None and after.result.output == "fine", after
+
+
+TARGET = Target(
+    about="made programs on every engine: an outcome in time, a sound journal, an identical replay",
+    inputs=st.tuples(st.sampled_from(["quickjs", "quickjs", "quickjs", "v8"]), programs()).map(list)
+    | programs(sync=True).map(lambda program: ["quickjs", program]),
+    check=check,
+    open=opened,
+    batch=20,
+)
