@@ -319,3 +319,27 @@ async def test_lines_wait_for_the_resume_after_an_idle_pause() -> None:
     async with VirtualTime() as time:
         end = await time.run(memory(ScriptedAgent().program).perform(talk))
     assert end.state == "paused"
+
+
+@pytest.mark.plg("PLG-055")
+async def test_an_agent_is_read_on_after_a_line_that_is_too_long() -> None:
+    """PLG-055 What follows is dropped, so that the agent can end by itself and needs no signal."""
+    ended: list[int] = []
+
+    async def wordy(io: MemoryIO) -> int:
+        await io.stdin.read(1000)
+        for _ in range(10):
+            await io.stdout.write(b"x" * 100_000)
+        ended.append(1)
+        return 0
+
+    async def talk(session: Session) -> None:
+        with pytest.raises(RequestError):
+            await session.client.request("session/prompt", {})
+
+    async with VirtualTime() as time:
+        host = MemoryHost()
+        host.program("agent", wordy)
+        before = time.now()
+        end = await time.run(Session(host, "agent", line_bytes=64 * 1024).perform(talk))
+        assert isinstance(end.error, LineTooLong) and ended and time.now() - before < 5

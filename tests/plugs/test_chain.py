@@ -365,7 +365,8 @@ async def test_a_lost_client_answers_the_agent() -> None:
     async def never(peer: Peer, method: str, params: Any) -> Any:
         await asyncio.sleep(1e6)
 
-    async with talk(Through(), client=never) as talking:
+    async with talk(Through(), client=never, agent=never) as talking:
+        await talking.client.ask("session/prompt", {})  # never answered, so the client is not gone, but it is silent
         _, pending = await talking.agent.ask("session/request_permission")
         await talking.time.settle()
         await talking.client_side.end()
@@ -434,7 +435,11 @@ async def test_more_open_requests_than_allowed_are_refused(monkeypatch: pytest.M
 async def test_every_message_that_is_done_is_told() -> None:
     """Direction, method, size, times and outcome, as the side that sent it sees them."""
     async with talk(Through(), With(_slow_and_refusing)) as talking:
-        assert await talking.run(talking.client.request("fine", {"a": 1}))
+        _, answer = await talking.client.ask("fine", {"a": 1})
+        assert talking.chain.quiet_since() is None  # it waits
+        await talking.time.settle()
+        assert talking.chain.quiet_since() is None  # it is under way
+        assert await talking.run(_wait(answer))
         with pytest.raises(RequestError):
             await talking.run(talking.client.request("refused"))
         await talking.agent.notify("session/update", {"n": 1})
