@@ -51,6 +51,12 @@ class Far:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.cancelled = False
 
+    def fail(self, error: BaseException) -> None:
+        """Let whoever waits for the answer get `error`; nothing happens if it is there."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            self.answer.exception()  # a waiter cancelled in this very moment is no reason for a line in the log
+
     def cancel(self) -> None:
         """Ask the far side, once, to cancel it."""
         if not self.cancelled:
@@ -86,8 +92,7 @@ class Calls:
     def fail(self, side: Side, error: BaseException) -> None:
         """Let whoever waits for this side get `error`."""
         for far in self.at(side):
-            if not far.answer.done():
-                far.answer.set_exception(error)
+            far.fail(error)
 
 
 class Road(Protocol):

@@ -287,7 +287,7 @@ class MessageChain:
         job = far.job
         job.close(far)
         if item.error is not None:
-            far.answer.set_exception(item.error)
+            far.fail(item.error)
         else:
             far.answer.set_result(item.result)
         if job.pending or job.answered or job.done:
