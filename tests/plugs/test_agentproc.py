@@ -17,7 +17,7 @@ from jsrun.plugs.clock import LoopClock
 from jsrun.plugs.errors import AgentExited, AgentStartError, LineTooLong, RequestError
 from jsrun.plugs.hosts import BoundHost, LocalHost, MemoryHost, UnavailableHost
 from jsrun.plugs.hosts.memory import MemoryIO
-from jsrun.plugs.infos import RunInfo, SessionInfo
+from jsrun.plugs.infos import RunInfo, RunKind, SessionInfo
 from jsrun.plugs.message import Message
 from jsrun.plugs.persist import MemoryStore
 from jsrun.plugs.runner import AgentBase, MemoryRecorder, Run, RunEnd, RunPlan
@@ -70,12 +70,15 @@ class Session:
         self.side = Side("client", self.client.accept)
         self.client.feed = self.side.receive
         self.recorder = MemoryRecorder()
-        self.part = AgentPart(self.side, self.recorder, clock=LoopClock(), line_bytes=line_bytes)
-        plan = RunPlan(
-            [PlugEntry(Seen)], SessionInfo("s"), RunInfo("start", 1), agent=AgentBase(command, args), may_pause=False
-        )
+        self._base = AgentBase(command, args)
+        self._line_bytes = line_bytes
+        self.begin("start", 1, host)
+
+    def begin(self, kind: RunKind, number: int, host: Any) -> None:
+        """Make the next run; the client stays."""
+        self.part = AgentPart(self.side, self.recorder, clock=LoopClock(), line_bytes=self._line_bytes)
         self.run = Run(
-            plan,
+            RunPlan([PlugEntry(Seen)], SessionInfo("s"), RunInfo(kind, number), agent=self._base),
             agent=self.part,
             host=host,
             store=MemoryStore(),
@@ -305,20 +308,35 @@ async def test_requests_of_a_session_that_is_over_are_answered() -> None:
 
 
 async def test_lines_wait_for_the_resume_after_an_idle_pause() -> None:
-    """After `idle` a request is not answered: it waits for the next run."""
+    """After `idle` a request is not answered: it waits for the next run, which answers it."""
+    agent = ScriptedAgent()
 
-    async def talk(session: Session) -> None:
+    def machine() -> MemoryHost:
+        host = MemoryHost()
+        host.program("agent", agent.program)
+        return host
+
+    async def both(session: Session) -> tuple[RunEnd, RunEnd]:
+        running = asyncio.create_task(session.run.perform())
         await session.client.request("initialize", {})
         session.run.stop("idle")
-        await asyncio.sleep(30)
+        first = await running
         _, answer = await session.client.ask("session/new", {})
-        await asyncio.sleep(30)
-        assert not answer.done() and session.side.queued == 1
         await session.side.waiting()
+        await asyncio.sleep(1000)
+        assert not answer.done() and session.side.queued == 1
+        session.begin("resume", 2, machine())
+        running = asyncio.create_task(session.run.perform())
+        assert await answer == {"sessionId": "acp-1"}
+        session.run.stop("closed")
+        second = await running
+        session.side.close()
+        return first, second
 
     async with VirtualTime() as time:
-        end = await time.run(memory(ScriptedAgent().program).perform(talk))
-    assert end.state == "paused"
+        first, second = await time.run(both(Session(machine(), "agent")))
+    assert (first.state, second.state) == ("paused", "ended") and agent.starts == 2
+    assert Seen.seen == ["initialize", "session/new"]
 
 
 @pytest.mark.plg("PLG-055")
