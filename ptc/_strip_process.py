@@ -15,7 +15,9 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from typing import Final, cast
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from ptc._strip import TOO_SLOW, Form, FormChoice, Refused
 
@@ -23,6 +25,21 @@ __all__ = ["StripProcess"]
 
 _ANSWER_SECONDS: Final = 2.0
 """From the question to the answer, a start of the process included."""
+
+# An answer holds the program, at most in the same escaped form as the question, and a little beside it.
+_ROOM: Final = 64 * 1024
+
+
+class _Answer(BaseModel):
+    """What the process answers. `refused` with the `offset` it is for, or `form`, with `code` if that has changed."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    form: Form | None = None
+    code: str | None = None
+    refused: str | None = None
+    offset: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")] | None = None
+
 
 # The modules it needs are taken without `ptc/__init__.py`, which would import the whole runtime.
 _START: Final = """
@@ -48,11 +65,11 @@ class StripProcess:
     def strip(self, code: str, form: FormChoice) -> tuple[str, Form]:
         """See `ptc._strip.strip`."""
         answer = self._ask({"code": code, "form": form})
-        return answer.get("code", code), cast("Form", answer["form"])
+        return code if answer.code is None else answer.code, _form(answer)
 
     def form_of(self, code: str) -> Form:
         """See `ptc._strip.form_of`."""
-        return cast("Form", self._ask({"code": code})["form"])
+        return _form(self._ask({"code": code}))
 
     def close(self) -> None:
         """End the process, if there is one. It may be used again."""
@@ -60,7 +77,7 @@ class StripProcess:
         if process is not None and self._owner == os.getpid():
             process.kill()
 
-    def _ask(self, question: dict[str, str]) -> dict[str, str]:
+    def _ask(self, question: dict[str, str]) -> _Answer:
         body = json.dumps(question).encode("ascii")
         with self._turn:
             started = monotonic()
@@ -73,8 +90,8 @@ class StripProcess:
                 raise Refused(TOO_SLOW)
         if answer is None:
             raise Refused("the program takes too much memory to parse; it leaves too many brackets or types open")
-        if "refused" in answer:
-            raise Refused(answer["refused"], int(answer["offset"]) if "offset" in answer else None)
+        if answer.refused is not None:
+            raise Refused(answer.refused, None if answer.offset is None else int(answer.offset))
         return answer
 
     def _start(self) -> bool:
@@ -96,7 +113,7 @@ class StripProcess:
         threading.Thread(target=self._process.wait, name="ptc parser", daemon=True).start()  # leaves no zombie
         return True
 
-    def _exchange(self, body: bytes, deadline: float) -> dict[str, str] | None:
+    def _exchange(self, body: bytes, deadline: float) -> _Answer | None:
         """One question and its answer; None, and no process, if none came before the deadline."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
@@ -107,8 +124,9 @@ class StripProcess:
         try:
             process.stdin.write(len(body).to_bytes(4) + body)
             process.stdin.flush()
-            size = process.stdout.read(4)
-            text = process.stdout.read(int.from_bytes(size)) if len(size) == 4 else b""
+            size = int.from_bytes(process.stdout.read(4))
+            # It has read program text, so it is believed as little as that.
+            text = process.stdout.read(size) if size <= _ROOM + len(body) else b""
         except OSError:
             text = b""
         except BaseException:  # interrupted: what it answers now must not be taken for the answer to another program
@@ -117,7 +135,7 @@ class StripProcess:
         finally:
             alarm.cancel()
         try:
-            return cast("dict[str, str]", json.loads(text))
+            return _Answer.model_validate_json(text)
         except ValueError:
             self._drop(process)
             return None
@@ -129,3 +147,10 @@ class StripProcess:
                 with suppress(OSError):
                     stream.close()
         self._process = None
+
+
+def _form(answer: _Answer) -> Form:
+    """The form an answer tells; one that tells none is that of a process gone wrong."""
+    if answer.form is None:
+        raise Refused("the program could not be read; try again")
+    return answer.form
