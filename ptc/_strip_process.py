@@ -13,11 +13,10 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Final
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Final
 
 from ptc._strip import TOO_SLOW, Form, FormChoice, Refused
 
@@ -30,15 +29,14 @@ _ANSWER_SECONDS: Final = 2.0
 _ROOM: Final = 64 * 1024
 
 
-class _Answer(BaseModel):
-    """What the process answers. `refused` with the `offset` it is for, or `form`, with `code` if that has changed."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the process answers: `refused` with the `offset` it is for, or `form`, with `code` if that has changed."""
 
     form: Form | None = None
     code: str | None = None
     refused: str | None = None
-    offset: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")] | None = None
+    offset: int | None = None
 
 
 # The modules it needs are taken without `ptc/__init__.py`, which would import the whole runtime.
@@ -91,7 +89,7 @@ class StripProcess:
         if answer is None:
             raise Refused("the program takes too much memory to parse; it leaves too many brackets or types open")
         if answer.refused is not None:
-            raise Refused(answer.refused, None if answer.offset is None else int(answer.offset))
+            raise Refused(answer.refused, answer.offset)
         return answer
 
     def _start(self) -> bool:
@@ -135,7 +133,7 @@ class StripProcess:
         finally:
             alarm.cancel()
         try:
-            return _Answer.model_validate_json(text)
+            return _checked(json.loads(text))
         except ValueError:
             self._drop(process)
             return None
@@ -147,6 +145,16 @@ class StripProcess:
                 with suppress(OSError):
                     stream.close()
         self._process = None
+
+
+def _checked(answer: object) -> _Answer:
+    """The answer that a parsed text is. ValueError if it is none: who wrote it has read program text."""
+    if not isinstance(answer, dict) or not all(isinstance(part, str) for part in answer.values()):
+        raise ValueError("no object of texts")
+    form, offset = answer.get("form"), answer.get("offset", "")
+    if form not in ("sync", "async", None) or not (offset == "" or (offset.isascii() and offset.isdigit())):
+        raise ValueError("no form or no offset")
+    return _Answer(form, answer.get("code"), answer.get("refused"), int(offset[:12]) if offset else None)
 
 
 def _form(answer: _Answer) -> Form:
