@@ -32,7 +32,7 @@ _LINE_BYTES = 64 * 1024 * 1024
 
 def command(
     bundle: Annotated[
-        str | None, typer.Argument(metavar="[BUNDLE]", help="The bundle to serve, by name or path.")
+        str | None, typer.Argument(metavar="BUNDLE", help="The bundle to serve, by name or path.")
     ] = None,
     agent: Annotated[bool, typer.Option("--agent", help="Serve the agent loop instead of a bundle.")] = False,
     model: Annotated[
