@@ -270,6 +270,19 @@ class SpawnedProcess:
                 return
         self.loop.call_later(_POLL_S, self._poll)
 
+    def _end_group(self) -> None:
+        """End what a process that has ended may have started: it led a group of its own.
+
+        Before it is reaped, for until then its number, which is that of the group, is nobody else's. ChildProcessError
+        if it has been reaped.
+        """
+        if not hasattr(os, "waitid"):
+            return
+        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
     def _poll(self) -> None:
         self._reap()
         if not self.run.ended:
@@ -280,6 +293,7 @@ class SpawnedProcess:
         cpu: float | None = None
         grown = 0
         try:
+            self._end_group()
             pid, raw, usage = os.wait4(self.pid, os.WNOHANG)
         except ChildProcessError:  # somebody else in this program waits for children that are not theirs
             self._process.returncode = 0
