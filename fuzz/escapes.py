@@ -24,11 +24,11 @@ from jsrun import AIOptions, BundleError, CallbackEnv, Fuel, MemoryJournal, Note
 from jsrun.testing import FakeMemory, bundle
 from ptc._strategy import ProcessChoice
 
-__all__ = ["Report", "attempt", "main", "yard"]
+__all__ = ["WAYS", "Report", "Yard", "attempt", "main", "yard"]
 
 MIB: Final = 1024 * 1024
 
-_WAYS: Final[dict[EngineName, tuple[str, ProcessChoice]]] = {
+WAYS: Final[dict[EngineName, tuple[str, ProcessChoice]]] = {
     "quickjs": ("quickjs", "auto"),
     "quickjs-spawned": ("quickjs", "spawn"),
     "v8": ("v8", "spawn"),
@@ -56,7 +56,7 @@ class Report:
 @contextlib.asynccontextmanager
 async def yard(engine: EngineName) -> AsyncIterator["Yard"]:
     """Where programs are run on one engine: a runtime, and a plain program that must go on working."""
-    name, process = _WAYS[engine]
+    name, process = WAYS[engine]
     async with ptc.Runtime(engine=name, process=process, spares=0) as runtime:
         plain = await runtime.load("return await host.echo(1)", {"host": {"echo": lambda argument: argument}})
         yard = Yard(engine, runtime, plain)

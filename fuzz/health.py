@@ -1,6 +1,7 @@
 """What a program must never change in its host: processes, threads, descriptors, tasks, limits. Linux tells most."""
 
 import asyncio
+import contextlib
 import gc
 import resource
 import signal
@@ -70,20 +71,20 @@ class Health:
 
 def descendants() -> list[int]:
     """Every process below this one, zombies included."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir() if Path("/proc/self").exists() else ():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:  # it ended meanwhile
-                continue
-            children.setdefault(parent, []).append(int(entry.name))
     found: list[int] = []
-    waiting = [int(Path("/proc/self").readlink().name)] if children else []
+    waiting = ["self"]
     while waiting:
-        below = children.get(waiting.pop(), [])
-        found += below
+        below = _children(waiting.pop())
+        found += map(int, below)
         waiting += below
+    return found
+
+
+def _children(process: str) -> list[str]:
+    found: list[str] = []
+    with contextlib.suppress(OSError):  # it ended meanwhile, or this system tells nothing
+        for task in Path(f"/proc/{process}/task").iterdir():
+            found += (task / "children").read_text().split()
     return found
 
 

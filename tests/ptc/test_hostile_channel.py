@@ -1,47 +1,27 @@
 """The other end of a channel is not the guest any more: the host stays whole, and tells what happened.
 
-The processes are real, started by the real root; `hostile/ptc/guest/bootstrap.py` does what an exploited engine would.
+The processes are real, started by the real root; `fuzz/hostile_guest` does what an exploited engine would.
 """
 
 import asyncio
 import gc
-import json
 import resource
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 import ptc
+from fuzz.attacks import DONE, READY, call
+from fuzz.hostile import BOOTSTRAP, hostile
 from ptc.frames import encode, frame
 from tests.ptc.processes import images_of, is_gone, needs_proc, runs_of, spares_ready, until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), needs_proc, pytest.mark.needs("fork")]
 
 KIB, MIB = 1024, 1024 * 1024
-
-BOOTSTRAP = Path(__file__).parent / "hostile" / "ptc" / "guest" / "bootstrap.py"
-
-READY = encode({"type": "ready", "wire": 1})
-DONE = encode({"type": "done"})
-
-
-def call(number: object = 1, name: object = "f", args: object = (1,)) -> bytes:
-    """A frame that asks for a host function."""
-    return encode({"type": "call", "id": number, "global": "t", "name": name, "args": args})
-
-
-def hostile(**steps: list[Any]) -> str:
-    """The program that makes the guest do these steps; bytes become hex."""
-
-    def plain(step: Any) -> Any:
-        parts = step if isinstance(step, tuple) else (step,)
-        return [part.hex() if isinstance(part, bytes) else part for part in parts]
-
-    return "// hostile: " + json.dumps({name: [plain(step) for step in list_] for name, list_ in steps.items()})
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
