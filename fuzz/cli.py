@@ -5,16 +5,15 @@ Exit codes: 0 nothing found, 1 a finding, 2 usage.
 
 import importlib.util
 import json
-import re
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from fuzz.driver import Finding, Report, keep, replay, run
+from fuzz.guided_session import GuidedError, run_guided
+from fuzz.smaller import smaller
 from fuzz.targets import NAMES, target
 from ptc.command_line import USAGE_ERROR, usage_text
 
@@ -39,6 +38,9 @@ def fuzz(
     replay_file: Annotated[
         Path | None, typer.Option("--replay", metavar="FILE", help="Try the input of a finding again.")
     ] = None,
+    minimise: Annotated[
+        Path | None, typer.Option("--minimise", metavar="FILE", help="Make the input of a finding smaller.")
+    ] = None,
     findings: Annotated[Path, typer.Option(metavar="DIR", help="Where the input of a finding is kept.")] = Path(
         "findings"
     ),
@@ -55,12 +57,19 @@ def fuzz(
         raise _Refusal("Name a target; --list shows them.")
     if name not in NAMES:
         raise _Refusal(f'There is no target "{name}"; there are: {", ".join(NAMES)}.')
-    if replay_file is not None:
-        return _show(name, _again(name, replay_file), replay_file, as_json)
+    if replay_file is not None or minimise is not None:
+        file = minimise or replay_file or Path()
+        finding = _again(name, file)
+        if finding is not None and minimise is not None:
+            finding = smaller(finding)
+            file = keep(finding, findings)
+        return _show(name, finding, file, as_json)
     if target(name).guided and not plain and importlib.util.find_spec("atheris") is not None:
-        report, path = _guided(name, seconds, seed, findings)
+        report, path = run_guided(name, seconds, seed, findings, _Progress(name))
+        if report.finding is not None:  # coverage finds inputs, and leaves them as large as they came
+            path = keep(smaller(report.finding), findings)
     else:
-        report = run(name, seconds, seed, _Progress(name))
+        report = run(name, seconds, seed, _Progress(name), alarmed=True)
         path = None if report.finding is None else keep(report.finding, findings)
     _tell(report, as_json)
     return 0 if report.finding is None else _show(name, report.finding, path, as_json)
@@ -80,6 +89,12 @@ def call(arguments: list[str]) -> int:
         return USAGE
     except USAGE_ERROR as error:
         print(usage_text(error), file=sys.stderr)
+        return USAGE
+    except GuidedError as error:
+        print(error, file=sys.stderr)
+        return FOUND
+    except OSError as error:
+        print(f"{error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
         return USAGE
     except (typer.Abort, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
@@ -109,6 +124,8 @@ def _show(name: str, finding: Finding | None, path: Path | None, as_json: bool) 
 
 def _tell(report: Report, as_json: bool) -> None:
     covered = "" if report.coverage is None else f", {report.coverage:,} edges covered"
+    if sys.stderr.isatty():
+        print(file=sys.stderr)  # after the line of progress
     told = f"{report.target}: {report.executions:,} executions in {report.seconds:.0f} s{covered}"
     print(told if report.finding is None else f"{told}, and a finding", file=sys.stderr)
     if as_json and report.finding is None:
@@ -139,25 +156,3 @@ class _Progress:
         elif seconds - self._told >= _TELL_S:
             self._told = seconds
             print(f"{self._name}: {executions:,} executions, {seconds:.0f} s", file=sys.stderr, flush=True)
-
-
-def _guided(name: str, seconds: float, seed: int, findings: Path) -> tuple[Report, Path | None]:
-    """A session in a process that libFuzzer ends; what it printed tells how it went."""
-    started = time.monotonic()
-    # 0 would be another seed each time.
-    command = [sys.executable, "-m", "fuzz.guided", name, str(max(1, round(seconds))), str(seed + 1), str(findings)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    counted = re.findall(r"#(\d+)\s.*?cov: (\d+)", done.stderr)
-    total = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
-    executions = int(total[1]) if total else int(counted[-1][0]) if counted else 0
-    coverage = int(counted[-1][1]) if counted else None
-    found = done.stdout.strip().splitlines()
-    path: Path | None = None
-    finding: Finding | None = None
-    if found and found[-1].startswith("{"):
-        told = json.loads(found[-1])
-        path = Path(told["file"])
-        finding = Finding(name, path.read_text(encoding="ascii"), told["error"])
-    elif done.returncode != 0:
-        raise _Refusal(f"the guided session ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return Report(name, executions, time.monotonic() - started, finding, coverage), path

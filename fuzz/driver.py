@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from fuzz.inputs import from_text, to_text
+from fuzz.patience import patience
 from fuzz.targets import Target, target
 
 CORPUS: Final = Path(__file__).with_name("corpus")
@@ -46,12 +47,17 @@ class Report:
     coverage: int | None = None
 
 
-def run(name: str, seconds: float, first_seed: int, progress: Callable[[int, float], None]) -> Report:
-    """Fuzz a target for so long, or until there is a finding. `progress` is told executions and seconds as they go."""
+def run(
+    name: str, seconds: float, first_seed: int, progress: Callable[[int, float], None], *, alarmed: bool = False
+) -> Report:
+    """Fuzz a target for so long, or until there is a finding. `progress` is told executions and seconds as they go.
+
+    alarmed: an input that hangs is a finding; for the main thread of a process that has no other use for SIGALRM.
+    """
     chosen = target(name)
     started = time.monotonic()
     with ExitStack() as stack:
-        session = _Session(name, chosen, stack.enter_context(chosen.open()), started + seconds)
+        session = _Session(name, chosen, stack.enter_context(chosen.open()), started + seconds, alarmed)
         number = first_seed
         while time.monotonic() < session.deadline and session.finding is None:
             session.round(number)
@@ -64,16 +70,23 @@ def replay(name: str, text: str) -> Finding | None:
     """Try one input again; the finding if it still breaks something. ValueError for text that is no input."""
     chosen = target(name)
     value = from_text(text)
-    with ExitStack() as stack:
-        place = stack.enter_context(chosen.open())
-        try:
-            if chosen.lives is not None:
-                _live(chosen, value["seed"], value["lives"])
-            else:
-                assert chosen.check is not None
-                chosen.check(value, place)
-        except Exception as error:
-            return Finding(name, text, told(error))
+    if chosen.lives is not None and not (isinstance(value, dict) and value.keys() == {"seed", "lives"}):
+        raise ValueError("seed and lives are what a state machine is replayed from")
+    with chosen.open() as place:
+        error = attempt(chosen, value, place)
+    return None if error is None else Finding(name, text, told(error))
+
+
+def attempt(chosen: Target, value: Any, place: Any) -> Exception | None:
+    """Try one input of a target in its open place; what was raised."""
+    try:
+        if chosen.lives is not None:
+            _live(chosen, value["seed"], value["lives"])
+        else:
+            assert chosen.check is not None
+            chosen.check(value, place)
+    except Exception as error:
+        return error
     return None
 
 
@@ -88,13 +101,14 @@ def keep(finding: Finding, folder: Path) -> Path:
 class _Session:
     """One session of one target."""
 
-    def __init__(self, name: str, chosen: Target, place: Any, deadline: float) -> None:
+    def __init__(self, name: str, chosen: Target, place: Any, deadline: float, alarmed: bool) -> None:
         self.name = name
         self.deadline = deadline
         self.executions = 0
         self.finding: Finding | None = None
         self._chosen = chosen
         self._place = place
+        self._patience: Callable[[], AbstractContextManager[None]] = patience if alarmed else nullcontext
 
     def round(self, number: int) -> None:
         """One batch of inputs, made from this seed."""
@@ -121,18 +135,19 @@ class _Session:
         @seed(number)
         @settings(max_examples=chosen.batch, **_SETTINGS)
         @given(chosen.inputs)
-        def attempt(value: Any) -> None:
+        def once(value: Any) -> None:
             if not failed and time.monotonic() > self.deadline:
                 return  # the rest of the round is not worth the overtime
             self.executions += 1
             try:
-                check(value, self._place)
+                with self._patience():
+                    check(value, self._place)
             except Exception:
                 failed.append(value)
                 raise
 
         try:
-            attempt()
+            once()
         except Exception as error:
             if not failed:
                 raise

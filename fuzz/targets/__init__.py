@@ -39,7 +39,7 @@ class Target:
     open: Callable[[], AbstractContextManager[Any]] = nullcontext
     lives: type[RuleBasedStateMachine] | None = None
     guided: bool = False
-    batch: int = 200
+    batch: int = 40
 
 
 def target(name: str) -> Target:

@@ -45,5 +45,5 @@ TARGET = Target(
     inputs=bundles(),
     check=check,
     guided=True,
-    batch=50,
+    batch=20,
 )

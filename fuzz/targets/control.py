@@ -91,6 +91,7 @@ _SOUND = st.lists(_messages().map(lambda message: frame(json.dumps(message))), m
 
 TARGET = Target(
     about="arbitrary control frames of root, images and spawned processes to the host",
+    guided=True,
     inputs=st.tuples(st.sampled_from([*_READERS]), _SOUND | frames(), st.lists(st.integers(0, 2000), max_size=5)).map(
         list
     ),

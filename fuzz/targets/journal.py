@@ -63,11 +63,12 @@ async def _file(path: Path, cells: dict[str, Any]) -> None:
 
 TARGET = Target(
     about="arbitrary rows read back: checked, refused in words, or shown",
+    guided=True,
     inputs=st.tuples(
         rows(_RUN),
         rows(_ENTRY),
         st.lists(st.sampled_from(_RUN[1:]), max_size=3).flatmap(lambda names: rows(tuple(names))),
     ).map(list),
     check=check,
-    batch=50,
+    batch=20,
 )

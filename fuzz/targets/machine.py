@@ -220,5 +220,5 @@ class Lives(RuleBasedStateMachine):
 TARGET = Target(
     about="any order of frames, replies, exits and deadlines: one outcome, exact ids, budgets kept",
     lives=Lives,
-    batch=50,
+    batch=20,
 )

@@ -61,6 +61,7 @@ def joined(value: dict[str, Any]) -> dict[str, Any]:
 
 TARGET = Target(
     about="decode arbitrary tokens; encode and decode values; the codec of the engine against the one of Python",
+    guided=True,
     inputs=st.tuples(st.just("tokens"), tokens()).map(list) | st.tuples(st.just("value"), wire_values()).map(list),
     check=check,
     open=opened,
