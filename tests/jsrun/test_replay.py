@@ -333,7 +333,7 @@ async def test_a_run_that_memory_did_not_keep_is_not_replayed(play: Play) -> Non
 @session
 @pytest.mark.parametrize("form", ["sync", "async"])
 async def test_a_long_run_is_replayed_quickly(play: Play, form: str) -> None:
-    """JSR-100 a thousand calls, within a second; nothing is written to the journal."""
+    """JSR-100 a thousand calls; nothing is written to the journal."""
     program = """
     FORM function run() {
       let sum = 0;
@@ -353,5 +353,5 @@ async def test_a_long_run_is_replayed_quickly(play: Play, form: str) -> None:
         elapsed = time.perf_counter() - began
     assert report.same
     assert report.result.output == 499_500
-    assert elapsed < 1
+    assert elapsed < 20, "it hangs; how fast it is, tests/bench/jsrun.py measures"
     assert list(export_rows(await recording.record())) == rows
