@@ -1,5 +1,6 @@
-"""Every escape program, on every engine that can run it."""
+"""Every escape program, on the engines that can run it."""
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,18 @@ ESCAPES = read_all()
 PATIENCE = 6.0
 
 
+# A spawned process costs a tenth of a second, and inside of it QuickJS is the same as forked. So of what ends by itself
+# every third program must do there; with PTC_VARIANTS=all, and `python -m fuzz.escapes`, all are run.
+_EVERY = 1 if os.environ.get("PTC_VARIANTS") == "all" else 3
+
+
 def _cases() -> list[Any]:
     return [
         pytest.param(engine, escape, id=f"{engine}-{escape.name}")
         for engine in ENGINES
-        for escape in ESCAPES
+        for number, escape in enumerate(ESCAPES)
         if engine in escape.header.engines
+        and (engine != "quickjs-spawned" or number % _EVERY == 0 or not escape.header.ending(engine).ends_by_itself)
     ]
 
 
