@@ -37,7 +37,7 @@ VARIANTS = {
 def wanted_variants() -> list[str]:
     """The variants that tests are run for."""
     wanted = os.environ.get("PTC_VARIANTS", "")
-    return wanted.split(",") if wanted else list(VARIANTS)
+    return list(VARIANTS) if wanted in ("", "all") else wanted.split(",")
 
 
 def variant_of(item: pytest.Item) -> str | None:
