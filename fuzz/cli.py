@@ -23,6 +23,9 @@ USAGE: Final = 2
 # How often a long session says how far it is, in seconds, where nobody watches a terminal.
 _TELL_S: Final = 30.0
 
+# Characters of an input that are shown; all of it is in its file.
+_SHOWN: Final = 4000
+
 app = typer.Typer(name="fuzz", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
@@ -118,6 +121,7 @@ def _show(name: str, finding: Finding | None, path: Path | None, as_json: bool) 
         print("nothing is found any more")
     else:
         print(finding.error)
+        print("\nthe input:\n" + (finding.text if len(finding.text) <= _SHOWN else finding.text[:_SHOWN] + " …"))
         print(f"\nreplay it: python -m fuzz {name} --replay {path}")
     return 0 if finding is None else FOUND
 

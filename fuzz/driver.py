@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _SETTINGS: Final[dict[str, Any]] = {
     "report_multiple_bugs": False,
     "print_blob": False,
 }
+# Hypothesis complains of the size of the strategies, which it would print; findings show the input itself.
+warnings.filterwarnings("ignore", "Generating overly large repr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,7 @@ class _Session:
         except Exception as error:
             if not failed:
                 raise
-            self.finding = Finding(self.name, to_text(failed[-1]), told(error))
+            self.finding = Finding(self.name, to_text(failed[-1]), f"{type(error).__name__}: {error}")
 
 
 def _live(chosen: Target, number: int, lives: int) -> None:

@@ -195,11 +195,15 @@ def manifests() -> SearchStrategy[Any]:
     ) | json_values(6)
 
 
-def programs(sync: bool = False) -> SearchStrategy[str]:
+# What a value is, in a way that no engine is free to choose.
+_STRUCTURE = "const structure = (v) => [typeof v, Array.isArray(v), v === null, Object(v) === v && Object.keys(v)];"
+
+
+def programs(sync: bool = False, clock: bool = True) -> SearchStrategy[str]:
     """JavaScript programs: doors, promises, getters, proxies, patched intrinsics, loops that end, errors.
 
-    They are async unless `sync`. The doors they use are `tool` (of `echo` and `fail`), `remember`, `recall` and `log`;
-    none waits for more than that, so each comes to its end.
+    They are async unless `sync`, and read the time if `clock`. The doors they use are `tool` (of `echo` and `fail`),
+    `remember`, `recall` and `log`; none waits for more than that, so each comes to its end.
     """
     wait = "" if sync else "await "
     names = st.sampled_from(["a", "b", "c"])
@@ -221,8 +225,48 @@ def programs(sync: bool = False) -> SearchStrategy[str]:
             st.builds("({{ get a() {{ return {} }} }}).a".format, literals),
             st.builds("new Proxy({{ a: {} }}, {{ get: (o, k) => o[k] }}).a".format, inner),
             st.builds('Object.assign({{}}, JSON.parse(\'{{"__proto__": {{"p": 1}}}}\'), {{ a: {} }})'.format, inner),
-            *([] if sync else [st.builds("(await Promise.all([tool('echo', {{ v: {} }}), {}]))".format, inner, inner)]),
+            st.builds("(({{ x = {}, ...rest }}) => [x, rest])({{ y: {} }})".format, inner, inner),
+            st.builds("[...(function* () {{ yield {}; yield {}; }})()]".format, literals, names),
+            st.builds("new (class {{ #p = {}; get p() {{ return this.#p; }} }})().p".format, literals),
+            st.builds("({})?.a".format, inner),
+            st.builds("Array.from({{ length: 2, 0: {} }})".format, inner),
+            st.builds("Object.entries(Object({}))".format, inner),
+            st.builds("structure({})".format, inner),
+            st.sampled_from(
+                [
+                    *(["Date.now()", "performance.now()"] if clock else []),
+                    "new Date(0).toISOString()",
+                    "Math.random()",
+                    "Object.keys(globalThis)",
+                    "Reflect.ownKeys(tool)",
+                    "tool.name",
+                    "(0, eval)('typeof tool')",
+                    "new Function('return typeof this')()",
+                    "'x'.repeat(5000)",
+                    "(1.005).toFixed(2)",
+                    "[3, 1, 2].sort()",
+                    "'\u0130'.toLowerCase()",
+                    "new Date(2020, 1, 30, 12).toString()",
+                    "(1234.5).toLocaleString()",
+                    "'a-b'.split(/(-)/)",
+                ]
+            ),
+            *([] if sync else asynchronous(inner)),
         )
+
+    def asynchronous(inner: SearchStrategy[str]) -> list[SearchStrategy[str]]:
+        many = st.sampled_from(["all", "allSettled", "race", "any"])
+        return [
+            st.builds("(await Promise.{}([tool('echo', {{ v: {} }}), {}]))".format, many, inner, inner),
+            st.builds("(await {{ then(f, r) {{ f({}); f(2); r(3); }} }})".format, inner),
+            st.builds("(await (async () => {{ throw {}; }})().catch((e) => [typeof e]))".format, inner),
+            st.builds("(await tool('fail', {{ v: {} }}).catch((e) => e.message))".format, inner),
+            st.builds("(await tool('echo', {{ get v() {{ log('read'); return {}; }} }}))".format, literals),
+            st.builds(
+                "(await tool('echo', new Proxy({{ v: {} }}, {{ ownKeys: (o) => Reflect.ownKeys(o) }})))".format, inner
+            ),
+            st.builds("(await tool(['echo', 'fail', 'none', {}][2], {{}}).catch((e) => 'refused'))".format, inner),
+        ]
 
     values = st.recursive(literals | names, deeper, max_leaves=5)
     simple = st.one_of(
@@ -242,6 +286,19 @@ def programs(sync: bool = False) -> SearchStrategy[str]:
                 "delete globalThis.JSON;",
                 "Object.defineProperty(Object.prototype, 'kind', { get() { return 'bigint' }, configurable: true });",
                 "Symbol.prototype[Symbol.toPrimitive] = () => 1;",
+                "Array.prototype[Symbol.iterator] = function* () { yield 'patched'; };",
+                "Object.prototype.then = function (f) { f('patched'); };",
+                "Object.prototype[0] = 'patched';",
+                "Object.defineProperty(Object.prototype, 'v', { set() {}, get() { return 7; }, configurable: true });",
+                "globalThis.Promise = class extends Promise {};",
+                "Promise.prototype.constructor = function () { throw 1; };",
+                "Function.prototype.call = Function.prototype.apply = undefined;",
+                "Error.prototype.toString = () => { throw 2; };",
+                "Date.now = () => 5;",
+                "Math.random = 1;",
+                "RegExp.prototype.exec = () => null;",
+                "const cycle = {}; cycle.self = cycle; try { a = JSON.stringify(cycle); } catch (e) { a = e.name; }",
+                "class Odd extends Error { get message() { return 'got'; } } c = new Odd().message;",
                 "const dropped = tool('echo', { v: 9 });" if not sync else "tool('echo', { v: 9 });",
             ]
         ).map(lambda text: f"{{ {text} }}"),
@@ -260,7 +317,7 @@ def programs(sync: bool = False) -> SearchStrategy[str]:
     head = "function run(input) {" if sync else "async function run(input) {"
     return st.builds(
         lambda lines, result: (
-            "\n  ".join([head, "let a = 1, b = input, c = 'c';", *lines, f"return {result};"]) + "\n}\n"
+            "\n  ".join([head, "let a = 1, b = input, c = 'c';", _STRUCTURE, *lines, f"return {result};"]) + "\n}\n"
         ),
         st.lists(statements, max_size=5),
         values,
