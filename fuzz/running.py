@@ -59,6 +59,13 @@ class Ground:
         """Run a bundle of yours against an Env of yours; None if the bundle does not take the input."""
         return self._loop.run(self._bundle(bundle, input, env))
 
+    def run_program(self, program: str, env: Env, engine: str = "quickjs") -> Ran | None:
+        """Run a made program against an Env of yours; None if the checker or the engine refuses it."""
+        try:
+            return self._loop.run(self._bundle(made(engine, program), {"n": 1}, env))
+        except BundleError:
+            return None
+
     def call(self, belt: ToolBelt, name: str, arguments: dict[str, Json]) -> ToolResult | None:
         """Call a tool of yours; None if it fails in a way that is meant for the program."""
 

@@ -10,6 +10,7 @@ from fuzz.targets import Target
 
 # What may differ, and why:
 # - the time, which goes on while doors answer; programs here do not ask for it;
+# - the name of the time zone behind a date, which the language leaves to the engine: V8 writes `(GMT)`, QuickJS none;
 # - texts of errors and positions in them, which are the engine's own words. They are left out of what is compared;
 #   `e.name`, which the language fixes, is not.
 _WORDS = re.compile(
