@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import sqlite3
 import tempfile
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from fuzz.strategies import rows
 from fuzz.targets import Target
@@ -27,19 +28,26 @@ _SOUND = RunRow(
     started_at="2026-01-31T12:00:00Z", clock_ms=0, seed="s", fuel="{}", owner="1@host", attempt=1,
 )  # fmt: skip
 
+_CALL = EntryRow(
+    run_id="r", attempt=1, seq=1, call="tool", ref="echo", input="{}", input_hash="a" * 64,
+    at="2026-01-31T12:00:00Z", step=1, state="ok", answered=1, clock_ms=1, output="{}", err=None, note=None,
+    spend=None, elapsed_ms=1.0,
+)  # fmt: skip
+_INSERT = f"INSERT INTO entry ({', '.join(_ENTRY)}) VALUES ({', '.join(f':{name}' for name in _ENTRY)})"
+
 
 def check(given: Any, _place: None) -> None:
     """A row is what it says or a ValueError; a damaged file is a JournalError or a record that can be shown."""
-    run, entry, cells = given
+    run, entry, cells, *more = given  # a finding from before entries were damaged too has three parts
     for read, columns in ((run_row, run), (entry_row, entry)):
         with contextlib.suppress(ValueError):
             read(columns)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "journal.db")
-        asyncio.run(_file(path, cells))
+        asyncio.run(_file(path, cells, more[0] if more else []))
 
 
-async def _file(path: Path, cells: dict[str, Any]) -> None:
+async def _file(path: Path, cells: dict[str, Any], entries: list[dict[str, Any]]) -> None:
     async with SqliteJournal(path) as journal:
         await journal.open_run(_SOUND)
         await journal.end_run(replace(_SOUND, status="finished", result="{}", ended_at="2026-01-31T12:00:01Z"))
@@ -47,6 +55,9 @@ async def _file(path: Path, cells: dict[str, Any]) -> None:
         with contextlib.suppress(sqlite3.Error, UnicodeEncodeError), connection:
             for name, value in cells.items():
                 connection.execute(f"UPDATE run SET {name} = ?", (value,))
+        for seq, entry in enumerate(entries, 1):
+            with contextlib.suppress(sqlite3.Error, UnicodeEncodeError), connection:
+                connection.execute(_INSERT, {**asdict(_CALL), "seq": seq, "answered": seq, **entry})
         connection.close()
         damaged: list[str] = []
         await journal.runs(damaged.append)
@@ -61,13 +72,19 @@ async def _file(path: Path, cells: dict[str, Any]) -> None:
         list(export_rows(record))
 
 
+def _damage(columns: tuple[str, ...]) -> SearchStrategy[dict[str, Any]]:
+    """Other values for a few columns, though not for the run's id."""
+    return st.lists(st.sampled_from(columns[1:]), max_size=3).flatmap(lambda names: rows(tuple(names)))
+
+
 TARGET = Target(
     about="arbitrary rows read back: checked, refused in words, or shown",
     guided=True,
     inputs=st.tuples(
         rows(_RUN),
         rows(_ENTRY),
-        st.lists(st.sampled_from(_RUN[1:]), max_size=3).flatmap(lambda names: rows(tuple(names))),
+        _damage(_RUN),
+        st.lists(_damage(_ENTRY), max_size=3),
     ).map(list),
     check=check,
     batch=20,
