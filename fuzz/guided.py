@@ -1,7 +1,8 @@
 """A session that coverage guides, in a process of its own: `python -m fuzz.guided TARGET SECONDS SEED FINDINGS FIRST`.
 
 libFuzzer, through the package `atheris`, makes the bytes that Hypothesis turns into inputs. stderr is libFuzzer's. The
-last line on stdout is one JSON object if there is a finding. FIRST is a folder with inputs to begin with. https://github.com/google/atheris
+last line on stdout is one JSON object if there is a finding. FIRST is a folder with inputs to
+begin with; beside it libFuzzer leaves the bytes that crashed the process, if any did. https://github.com/google/atheris
 """
 
 import json
@@ -64,7 +65,7 @@ def main() -> None:
         "-timeout=0",  # the alarm is ours: libFuzzer's ends the process and tells no input
         f"-max_len={MAX_LEN}",
         "-len_control=0",  # an input of few bytes is none: Hypothesis needs so many for each choice
-        f"-artifact_prefix={folder}{os.sep}",
+        f"-artifact_prefix={Path(first).parent}{os.sep}",
         "-print_final_stats=1",
     ]
     atheris.Setup([sys.argv[0], *options, first], once)

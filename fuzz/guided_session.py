@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,14 +38,13 @@ def run_guided(
     executions = 0
     coverage: int | None = None
     last: deque[str] = deque(maxlen=_LAST)
-    findings.mkdir(parents=True, exist_ok=True)
     # Seed 0 would be another one each time.
     settings = [str(max(1, round(seconds))), str(seed + 1), str(findings)]
     with (
-        tempfile.TemporaryDirectory() as first,
+        tempfile.TemporaryDirectory() as folder,
         tempfile.TemporaryFile() as out,
         subprocess.Popen(
-            [sys.executable, "-m", "fuzz.guided", name, *settings, _filled(first, seed)],
+            [sys.executable, "-m", "fuzz.guided", name, *settings, _filled(Path(folder, "first"), seed)],
             stdout=out,
             stderr=subprocess.PIPE,
             text=True,
@@ -67,6 +67,7 @@ def run_guided(
         code = child.wait()
         out.seek(0)
         found = out.read().decode("utf-8", "replace").strip().splitlines()
+        crash = _kept(Path(folder), findings) if code not in (0, 1) else ""
     finding: Finding | None = None
     path: Path | None = None
     if found and found[-1].startswith("{"):
@@ -74,12 +75,24 @@ def run_guided(
         path = Path(told["file"])
         finding = Finding(name, path.read_text(encoding="ascii"), told["error"])
     elif code != 0:
-        raise GuidedError(f"the guided session ended with {code}:\n{''.join(last)}")
+        raise GuidedError(f"the guided session ended with {code}. {crash}{''.join(last)}")
     return Report(name, executions, time.monotonic() - started, finding, coverage), path
 
 
-def _filled(folder: str, seed: int) -> str:
+def _filled(folder: Path, seed: int) -> str:
+    folder.mkdir()
     random = Random(seed)
     for number in range(_FIRST):
-        Path(folder, str(number)).write_bytes(random.randbytes(MAX_LEN >> number % 6))
-    return folder
+        (folder / str(number)).write_bytes(random.randbytes(MAX_LEN >> number % 6))
+    return str(folder)
+
+
+def _kept(folder: Path, findings: Path) -> str:
+    """Keep what libFuzzer left of a crash; a sentence that says where, or nothing."""
+    left = [path for path in folder.iterdir() if path.is_file()]
+    if not left:
+        return ""
+    findings.mkdir(parents=True, exist_ok=True)
+    for path in left:
+        shutil.copy(path, findings)
+    return f"The bytes Hypothesis made its input of are in {findings / left[0].name}.\n"
