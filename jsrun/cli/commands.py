@@ -21,6 +21,7 @@ COMMANDS = {
     "store": ("jsrun.cli.store", "app"),
     "agent": ("jsrun.agent.cli", "command"),
     "acp": ("jsrun.acp.cli", "command"),
+    "plugs": ("jsrun.plugs.cli", "app"),
     "doctor": ("jsrun.cli.doctor", "command"),
 }
 
