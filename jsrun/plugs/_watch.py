@@ -1,11 +1,10 @@
 """Waiting with limits: the time that a plug's own code takes, and waits that outlast a cancellation."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from jsrun.plugs.clock import Clock, Timer
-from jsrun.plugs.host_api import Host
 
 T = TypeVar("T")
 
@@ -94,21 +93,40 @@ async def outlast(task: "asyncio.Task[T]", on_cancel: Callable[[], None]) -> T:
     return task.result()
 
 
+class Deadline:
+    """A time from which on nobody waits any more; it can be cut."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._ends = clock.now() + seconds
+        self._late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._timer = clock.call_later(seconds, lambda: _finish(self._late))
+
+    def cut(self, seconds: float) -> None:
+        """Let it come in `seconds` at most."""
+        if self._ends - self._clock.now() > seconds:
+            self._ends = self._clock.now() + seconds
+            self._timer.cancel()
+            self._timer = self._clock.call_later(seconds, lambda: _finish(self._late))
+
+    async def ended(self, task: "asyncio.Task[Any]") -> bool:
+        """Wait for `task` until then; whether it ended. It is neither cancelled nor its result looked at."""
+        try:
+            await asyncio.wait({task, self._late}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._timer.cancel()
+        return task.done()
+
+
 async def within(clock: Clock, task: "asyncio.Task[Any]", seconds: float) -> bool:
     """Wait for `task` for so long; whether it ended. It is neither cancelled nor its result looked at."""
-    late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    timer = clock.call_later(seconds, lambda: _finish(late))
-    try:
-        await asyncio.wait({task, late}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        timer.cancel()
-    return task.done()
+    return await Deadline(clock, seconds).ended(task)
 
 
-async def closed(host: Host) -> BaseException | None:
-    """Close a host; what went wrong, whatever it is. A host may be a plug's own."""
+async def failure_of(work: Coroutine[Any, Any, object]) -> BaseException | None:
+    """Do `work`; what went wrong, whatever it is."""
     try:
-        await host.aclose()
+        await work
     except BaseException as error:
         return error
     return None

@@ -4,7 +4,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from jsrun.plugs.host_api import (
     MAX_OUTPUT,
@@ -76,6 +76,11 @@ class PlugApi(NamedTuple):
 
 
 PLUG_API_VERSION: Final = PlugApi(major=1, minor=0)
+
+
+def is_stamp(value: object) -> TypeGuard[tuple[int, int]]:
+    """Whether `value` is a version: two numbers in a tuple, which another copy of this package may have made."""
+    return isinstance(value, tuple) and len(value) == 2 and all(type(part) is int for part in value)
 
 
 class Gone:
@@ -348,8 +353,13 @@ class Plug:
         api: tuple[int, int] = PLUG_API_VERSION,
         **rest: Any,
     ) -> None:
-        """Stamp the class. `name` is by default `module:Class`; TypeError for a handler of the wrong kind."""
+        """Stamp the class. `name` is by default `module:Class`.
+
+        TypeError for an `api` that is not two numbers, and for a handler of the wrong kind.
+        """
         super().__init_subclass__(**rest)
+        if not is_stamp(api):
+            raise TypeError(f"{cls.__qualname__}: api= is two numbers, (major, minor), not {api!r}.")
         cls.plug_api = PlugApi(*api)
         cls.name = name if name is not None else f"{cls.__module__}:{cls.__qualname__}"
         cls.description = description if description is not None else ""

@@ -10,14 +10,14 @@ from typing import Any
 
 from jsrun.plugs._level import Level, Phase, PlugEntry, RunFacts
 from jsrun.plugs._steps import AgentStep, History, PhaseLimits, StepRecorder
-from jsrun.plugs._watch import Watch, closed, outlast, within
+from jsrun.plugs._watch import Deadline, Watch, failure_of, outlast
 from jsrun.plugs.api import Gone, Host, PlugLogger
 from jsrun.plugs.clock import Clock
 from jsrun.plugs.draft import AgentDraft
 from jsrun.plugs.errors import HostUnavailable, NextMisuse, PhaseTimeout, PlugCancelled
 from jsrun.plugs.infos import EndReason, PauseInfo, TeardownInfo, cleanup_failed, pause_failed
 
-# A handed host must be closed in this time, in seconds; then it is left alone.
+# A host must be closed, and state be written or removed, in this time, in seconds; then it is left alone.
 CLOSE_SECONDS = 30.0
 # In teardown, notice is given this long before the limit, in seconds.
 NOTICE_SECONDS = 10.0
@@ -58,7 +58,7 @@ class Lifecycle:
         self._stop_event = asyncio.Event()
         self._stop_recording: asyncio.Task[None] | None = None
         self._late: list[BaseException] = []  # failures while the agent was being stopped for another reason
-        self._watches: list[Watch] = []
+        self._watches: list[Watch | Deadline] = []
         self._left: list[asyncio.Task[None]] = []
         self._hurried = False
         self._end: TeardownInfo | None = None  # set while everything is being removed
@@ -245,8 +245,7 @@ class Lifecycle:
             level.agent.freeze()
             await self._inside_teardown(level, phase, None, end)
         assert phase.torn is not None
-        if level.instance is not None:
-            await level.persisted.close()
+        await self._close_state(level)
         if failure is None or self._forgiven(level, failure):
             return phase.torn
         if not (level.loaded or ever_loaded or level.state_unread):
@@ -367,21 +366,34 @@ class Lifecycle:
         """Close a handed host; nothing that goes wrong with it changes how the run ends."""
         if host is None:
             return
-        closing = asyncio.create_task(closed(host))
-        if not await within(self.clock, closing, self._limit(CLOSE_SECONDS)):
-            closing.cancel()
-            level.log.error("the host handed inwards could not be closed in time")
-        elif closing.result() is not None:
-            level.log.error("the host handed inwards could not be closed", error=closing.result())
+        if (error := await self.in_time(host.aclose())) is not None:
+            level.log.error("the host handed inwards could not be closed", error=error)
 
     def _limit(self, seconds: float) -> float:
         return min(seconds, HURRY_SECONDS) if self._hurried else seconds
 
+    async def in_time(self, work: Coroutine[Any, Any, object]) -> BaseException | None:
+        """Do `work` in 30 s, 5 s after a second signal; what went wrong, whatever it is."""
+        task = asyncio.create_task(failure_of(work))
+        deadline = Deadline(self.clock, self._limit(CLOSE_SECONDS))
+        self._watches.append(deadline)
+        done = await deadline.ended(task)
+        self._watches.remove(deadline)
+        if done:
+            return task.result()
+        task.cancel()
+        return TimeoutError("It was not done in time.")
+
     async def finish(self) -> None:
         """After the last handler of the run: refuse further writes of state."""
         for level in self.levels:
-            if level.instance is not None:
-                await level.persisted.close()
+            await self._close_state(level)
+
+    async def _close_state(self, level: Level) -> None:
+        """Refuse further writes of a plug's state; a store that does not answer holds nothing up."""
+        if level.instance is not None and (error := await self.in_time(level.persisted.close())) is not None:
+            level.persisted.give_up()
+            level.log.error("it is not known whether the state is stored", error=error)
 
 
 _DOING = {"prepare": "be prepared", "attach": "attach", "pause": "pause", "teardown": "clean up"}

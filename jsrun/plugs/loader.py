@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jsrun._text import quoted
 from jsrun.plugs._level import PlugEntry
 from jsrun.plugs._references import NotFound, resolve
-from jsrun.plugs.api import PLUG_API_VERSION, Plug, PlugApi
+from jsrun.plugs.api import PLUG_API_VERSION, Plug, PlugApi, is_stamp
 from jsrun.plugs.config import Entry, Finding, Policy, Setup, problem
 from jsrun.plugs.errors import (
     ExpressionError,
@@ -68,12 +68,14 @@ def _plug(entry: Entry, setup: Setup, findings: list[Finding], warnings: list[st
     except NotFound as error:
         findings.append(entry.finding(str(error), PlugNotFound, "plug"))
         return None
-    version = getattr(found, "plug_api", None)
-    if not isinstance(found, type) or not isinstance(version, PlugApi):
+    stamp = getattr(found, "plug_api", None)
+    version = PlugApi(*stamp) if isinstance(found, type) and is_stamp(stamp) else None
+    ours = PLUG_API_VERSION
+    # Of another major version, not even what it derives from need be the same.
+    if version is None or (version.major == ours.major and not issubclass(found, Plug)):
         message = f"{entry.plug} is not a plug; a plug is a class derived from jsrun.plugs.Plug."
         findings.append(entry.finding(message, NotAPlug, "plug"))
         return None
-    ours = PLUG_API_VERSION
     if version.major != ours.major:
         message = f"{entry.plug} is made for version {_dotted(version)} of the Plug API; this is {_dotted(ours)}."
         findings.append(entry.finding(message, PlugVersionError, "plug"))
@@ -84,7 +86,8 @@ def _plug(entry: Entry, setup: Setup, findings: list[Finding], warnings: list[st
             f"{place}: {entry.plug} is made for version {_dotted(version)} of the Plug API, newer than this one,"
             f" {_dotted(ours)}; it may want what is not here."
         )
-    return found
+    plug: type[Plug] = found
+    return plug
 
 
 def _id(entry: Entry, known: dict[str, Entry]) -> list[Finding]:

@@ -188,6 +188,11 @@ class PersistedState(Generic[P]):
         if self._writes:
             await asyncio.wait(self._writes)
 
+    def give_up(self) -> None:
+        """For the runner, where `close` takes too long: wait for no write any more, and begin none that still waits."""
+        for task in self._writes:
+            task.cancel()
+
     async def _current(
         self, plug: str, raw: bytes, validator: Validator, migrate: Callable[[Any], Awaitable[Any]] | None
     ) -> P | None:

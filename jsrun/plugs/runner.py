@@ -8,16 +8,16 @@ from typing import Literal, Protocol, TypeAlias
 
 from jsrun.plugs._level import Bind, PlugEntry, RunFacts
 from jsrun.plugs._steps import AgentStep, History, PhaseLimits, StepRecorder
-from jsrun.plugs._watch import closed, outlast, within
+from jsrun.plugs._watch import outlast
 from jsrun.plugs.api import Host, PlugLogger
 from jsrun.plugs.clock import Clock, LoopClock
 from jsrun.plugs.draft import AgentDraft
-from jsrun.plugs.errors import NotResumable, PlugError
+from jsrun.plugs.errors import NotResumable
 from jsrun.plugs.host_api import Env
 from jsrun.plugs.hosts.bound import BoundHost
 from jsrun.plugs.hosts.unavailable import UnavailableHost
 from jsrun.plugs.infos import EndReason, PauseInfo, RunInfo, SessionInfo, TeardownInfo, cleanup_failed
-from jsrun.plugs.lifecycle import CLOSE_SECONDS, Lifecycle
+from jsrun.plugs.lifecycle import Lifecycle
 from jsrun.plugs.persist import StateStore
 
 RunState: TypeAlias = Literal["paused", "ended", "leftover"]
@@ -260,12 +260,11 @@ class Run:
         return RunEnd("leftover" if torn.cleanup_failed else "ended", end.reason, pause, torn)
 
     async def _forget_states(self, torn: TeardownInfo) -> TeardownInfo:
-        try:
-            await self._store.delete_session(self.plan.session.id)
-        except PlugError as error:
-            self._log.error("the state of the session could not be removed", error=error)
-            return cleanup_failed(torn, error)
-        return torn
+        error = await self.lifecycle.in_time(self._store.delete_session(self.plan.session.id))
+        if error is None:
+            return torn
+        self._log.error("the state of the session could not be removed", error=error)
+        return cleanup_failed(torn, error)
 
     def _draft(self) -> AgentDraft:
         """What each phase begins with."""
@@ -280,12 +279,9 @@ class Run:
         )
 
     async def _close(self) -> None:
-        closing = asyncio.create_task(closed(self._host))
-        if not await within(self._clock, closing, CLOSE_SECONDS):
-            closing.cancel()
-            self._log.error("what runs on the runner's machine could not be ended in time")
-        elif closing.result() is not None:
-            self._log.error("the runner's machine could not be let go", error=closing.result())
+        error = await self.lifecycle.in_time(self._host.aclose())
+        if error is not None:
+            self._log.error("the runner's machine could not be let go", error=error)
 
 
 def not_resumable(entries: Sequence[PlugEntry]) -> list[str]:

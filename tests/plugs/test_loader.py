@@ -135,6 +135,19 @@ def test_the_stamp_decides(folder: Path) -> None:
     assert warning.startswith("s.yaml:1:9: ") and "1.7" in warning
 
 
+@pytest.mark.plg("PLG-003")
+def test_a_stamp_may_be_made_by_another_copy_of_the_package(folder: Path) -> None:
+    """PLG-003 It is two numbers in a tuple; of this major version the class must be a plug as well."""
+    (folder / "foreign.py").write_text(
+        "class Later:\n    plug_api = (2, 0)\n\nclass Same:\n    plug_api = (1, 0)\n\nclass Text:\n    plug_api = '10'\n"
+    )
+    with pytest.raises(PlugVersionError, match=r"version 2\.0 .* this is 1\.0"):
+        loaded(folder, "- plug: ./foreign.py:Later")
+    for name in ("Same", "Text"):
+        with pytest.raises(NotAPlug, match=r"s\.yaml:1:9"):
+            loaded(folder, f"- plug: ./foreign.py:{name}")
+
+
 @pytest.mark.plg("PLG-005")
 def test_mistakes_with_ids_are_told_together(folder: Path) -> None:
     """PLG-005 State without an id, an id twice, one that is none; nothing else hides them."""

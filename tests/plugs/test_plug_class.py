@@ -243,6 +243,16 @@ def test_importing_the_package_loads_no_extra_and_no_other_part() -> None:
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
+@pytest.mark.plg("PLG-001")
+@pytest.mark.parametrize("api", [1, "10", (1,), (1, 0, 0), (1.0, 0), (True, 0), None])
+def test_a_version_that_is_not_two_numbers_is_refused(api: Any) -> None:
+    """PLG-001 When the class is made, naming it."""
+    with pytest.raises(TypeError, match=r"Odd: api= is two numbers"):
+
+        class Odd(Plug, name="acme/odd", api=api):
+            pass
+
+
 @pytest.mark.plg("PLG-009")
 def test_the_names_of_the_plug_api_have_their_python_form() -> None:
     """PLG-009"""

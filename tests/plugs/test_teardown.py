@@ -462,3 +462,68 @@ async def test_state_that_cannot_be_migrated_fails_the_run_and_in_teardown_is_a_
     assert outer.torn[0].cleanup_failed and end.state == "leftover"
     assert store.values["s1", "p1"] == b'{"an": "object"}'
     await settle()
+
+
+@pytest.mark.plg("PLG-026", "PLG-065")
+async def test_a_store_that_hangs_holds_no_run_up(caplog: pytest.LogCaptureFixture) -> None:
+    """PLG-026 PLG-065 Begun writes have 30 s, the removal of the state too; then the run goes on without them."""
+
+    class Hanging(MemoryStore):
+        begun = 0
+
+        async def put(self, session: str, plug: str, value: bytes) -> None:
+            self.begun += 1
+            await asyncio.Event().wait()
+
+        async def delete_session(self, session: str) -> None:
+            await asyncio.Event().wait()
+
+    class Writing(Plug, name="test/writing"):
+        Persisted = int
+
+        async def teardown(self, next: Any) -> None:
+            self.writes = [asyncio.create_task(self.persisted.set(n)) for n in range(2)]
+            await next()
+
+    store = Hanging()
+    rig = Rig(entries(Writing), store=store)
+    async with rig.going() as run:
+        await rig.agent.running.wait()
+        rig.run.stop("closed")
+        await rig.clock.advance(29.0)
+        assert not run.done()
+        await rig.clock.advance(2.0)
+        assert "it is not known whether the state is stored" in caplog.text and store.begun == 1
+        await rig.clock.advance(30.0)
+    end = run.result()
+    assert end.state == "leftover" and isinstance(end.error, TimeoutError)
+    await settle()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.plg("PLG-037", "PLG-095")
+async def test_a_second_signal_cuts_the_time_of_a_host_that_is_being_closed(caplog: pytest.LogCaptureFixture) -> None:
+    """PLG-037 PLG-095 It has 30 s, and 5 s from the signal on."""
+
+    class Hanging(NoteHost):
+        async def aclose(self) -> None:
+            self.closes += 1
+            await asyncio.Event().wait()
+
+    class Handing(Plug, name="test/handing"):
+        async def session(self, next: Any) -> None:
+            await next(host=Hanging("vm"))
+
+        async def teardown(self, next: Any) -> None:
+            await next(host=GONE)
+
+    rig = Rig(entries(Handing))
+    async with rig.going() as run:
+        await rig.agent.running.wait()
+        rig.run.stop("cancelled")
+        await settle()
+        rig.run.hurry()
+        await rig.clock.advance(4.0)
+        assert not run.done() and "could not be closed" not in caplog.text
+        await rig.clock.advance(2.0)
+    assert run.result().state == "ended" and "could not be closed" in caplog.text
