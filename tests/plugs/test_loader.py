@@ -138,9 +138,9 @@ def test_the_stamp_decides(folder: Path) -> None:
 @pytest.mark.plg("PLG-003")
 def test_a_stamp_may_be_made_by_another_copy_of_the_package(folder: Path) -> None:
     """PLG-003 It is two numbers in a tuple; of this major version the class must be a plug as well."""
-    (folder / "foreign.py").write_text(
-        "class Later:\n    plug_api = (2, 0)\n\nclass Same:\n    plug_api = (1, 0)\n\nclass Text:\n    plug_api = '10'\n"
-    )
+    stamps = {"Later": (2, 0), "Same": (1, 0), "Text": "10"}
+    classes = (f"class {name}:\n    plug_api = {stamp!r}\n" for name, stamp in stamps.items())
+    (folder / "foreign.py").write_text("".join(classes))
     with pytest.raises(PlugVersionError, match=r"version 2\.0 .* this is 1\.0"):
         loaded(folder, "- plug: ./foreign.py:Later")
     for name in ("Same", "Text"):
