@@ -84,6 +84,7 @@ class SqliteStore:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._connection: sqlite3.Connection | None = None
+        self._closed = False
         # One thread: it owns the connection, and calls come in the order in which they were made.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jsrun-plugs-state")
 
@@ -110,11 +111,16 @@ class SqliteStore:
         await self._do("DELETE FROM state WHERE session = ?", session)
 
     def close(self) -> None:
-        """Finish what was begun and close the file; the store cannot be used afterwards."""
+        """Finish what was begun and close the file; later calls raise StateUnavailable, closing again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         self._thread.submit(self._disconnect).result()
         self._thread.shutdown()
 
     async def _do(self, statement: str, *values: str | bytes) -> list[Any]:
+        if self._closed:
+            raise StateUnavailable(f"{self.path}: the store is closed.")
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._execute, statement, values)
 
     def _execute(self, statement: str, values: tuple[str | bytes, ...]) -> list[Any]:

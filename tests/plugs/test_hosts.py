@@ -100,6 +100,31 @@ async def test_files_are_written_read_and_listed(host: Host) -> None:
     await (top / "a b").rmtree(missing_ok=True)
 
 
+async def test_patterns_find_what_is_below_a_folder(host: Host) -> None:
+    """PLG-073 `glob` and `rglob` as pathlib's, without following symlinks; names as pathlib's."""
+    top = host.path(host.info.workspace)
+    for name in ("a/b/c.txt", "a/d.txt", "a/e.md"):
+        await (top / name).parent.mkdir(parents=True, exist_ok=True)
+        await (top / name).write_text(name)
+    await (top / "a" / "again").symlink_to(top / "a")
+
+    async def found(pattern: str) -> list[str]:
+        return [str(path.relative_to(top)) async for path in top.glob(pattern)]
+
+    assert await found("*/*.txt") == ["a/d.txt"]
+    assert await found("**/*.txt") == ["a/d.txt", "a/b/c.txt"]
+    assert await found("**/**/c.txt") == await found("a/b/c.txt") == ["a/b/c.txt"]
+    assert await found("**") == [".", "a", "a/b"]
+    assert await found("none/*") == await found("a/d.txt/*") == []
+    assert [path.name async for path in top.rglob("*.md")] == ["e.md"]
+    for pattern in ("", "/*"):
+        with pytest.raises(ValueError, match="A pattern is relative"):
+            await found(pattern)
+    path = top / "a" / "x.tar.gz"
+    assert path.suffixes == [".tar", ".gz"] and path.with_stem("y").name == "y.gz" and path.match("*.gz")
+    assert path.parents[:2] == (top / "a", top) and path.is_relative_to(top) and path.as_posix() == str(path)
+
+
 async def test_a_tree_is_removed_without_following_links(host: Host) -> None:
     """PLG-073 What a link in a removed tree leads to stays."""
     top = host.path(host.info.workspace)

@@ -588,3 +588,14 @@ async def test_a_schema_object_validates_state_too() -> None:
     end = await Rig(entries(made), store=store).perform(stop="idle")
     assert end.reason == "idle" and values == ["ABC"]
     assert store.values["s1", "p0"] == b'"abc"'
+
+
+@pytest.mark.plg("PLG-070")
+async def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    """PLG-070 With the error of a store, also after a second close."""
+    store = SqliteStore(tmp_path / "state.db")
+    await store.put("s1", "vm", b"1")
+    store.close()
+    store.close()
+    with pytest.raises(StateUnavailable, match="closed"):
+        await store.get("s1", "vm")

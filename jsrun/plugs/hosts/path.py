@@ -1,6 +1,7 @@
 """A path on a host: pathlib's names with async calls, written once on the few operations that every host offers."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Protocol
 
@@ -46,6 +47,11 @@ class HostPath:
         return self._pure.suffix
 
     @property
+    def suffixes(self) -> list[str]:
+        """All suffixes of the last part."""
+        return self._pure.suffixes
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """All parts."""
         return self._pure.parts
@@ -54,6 +60,19 @@ class HostPath:
     def parent(self) -> "HostPath":
         """The folder it is in."""
         return HostPath(self._host, self._pure.parent)
+
+    @property
+    def parents(self) -> "tuple[HostPath, ...]":
+        """The folders it is in, the nearest first."""
+        return tuple(HostPath(self._host, parent) for parent in self._pure.parents)
+
+    def as_posix(self) -> str:
+        """The path as text, as `str` gives it."""
+        return str(self)
+
+    def match(self, pattern: str) -> bool:
+        """Whether its end matches a pattern with `*`, `?` and `[…]`; all of it for an absolute one."""
+        return self._pure.match(pattern)
 
     def is_absolute(self) -> bool:
         """Whether it starts at the root."""
@@ -67,6 +86,10 @@ class HostPath:
         """The same with another last part."""
         return HostPath(self._host, self._pure.with_name(name))
 
+    def with_stem(self, stem: str) -> "HostPath":
+        """The same with another stem."""
+        return HostPath(self._host, self._pure.with_stem(stem))
+
     def with_suffix(self, suffix: str) -> "HostPath":
         """The same with another suffix."""
         return HostPath(self._host, self._pure.with_suffix(suffix))
@@ -74,6 +97,10 @@ class HostPath:
     def relative_to(self, other: "str | HostPath") -> "HostPath":
         """The way from `other` to here; ValueError if `other` is not above it."""
         return HostPath(self._host, self._pure.relative_to(str(other)))
+
+    def is_relative_to(self, other: "str | HostPath") -> bool:
+        """Whether `other` is above it, or the same."""
+        return self._pure.is_relative_to(str(other))
 
     def __truediv__(self, other: "str | HostPath") -> "HostPath":
         return self.joinpath(other)
@@ -153,6 +180,25 @@ class HostPath:
         for name in sorted(await self._host.fs.listdir(str(self))):
             yield self / name
 
+    async def glob(self, pattern: str) -> AsyncIterator["HostPath"]:
+        """What matches `pattern` below this folder; `**` is the folder itself and all folders below, symlinks excepted.
+
+        ValueError for a pattern that is empty or absolute.
+        """
+        parts = PurePosixPath(pattern).parts
+        if not parts or parts[0] == "/":
+            raise ValueError(f"A pattern is relative and not empty, unlike {pattern!r}.")
+        seen = set()  # several `**` lead to one path in several ways
+        async for path in self._matching(parts):
+            if path not in seen:
+                seen.add(path)
+                yield path
+
+    async def rglob(self, pattern: str) -> AsyncIterator["HostPath"]:
+        """As `glob` with `**/` before the pattern."""
+        async for path in self.glob(f"**/{pattern}"):
+            yield path
+
     # Changes
 
     async def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
@@ -222,6 +268,25 @@ class HostPath:
             else:
                 await child.unlink()
         await self.rmdir()
+
+    async def _matching(self, parts: Sequence[str]) -> AsyncIterator["HostPath"]:
+        if not parts:
+            yield self
+            return
+        first, rest = parts[0], parts[1:]
+        if not await self.is_dir():
+            return
+        if first == "**":
+            async for path in self._matching(rest):
+                yield path
+        async for child in self.iterdir():
+            if first != "**":
+                below = rest if fnmatchcase(child.name, first) else None
+            else:
+                below = parts if await child._kind(follow=False) == "dir" else None
+            if below is not None:
+                async for path in child._matching(below):
+                    yield path
 
     async def _kind(self, *, follow: bool = True) -> str | None:
         try:
