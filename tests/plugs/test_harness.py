@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jsrun.plugs.api import NextMessage, NextSession, NextTeardown, Plug
+from jsrun.plugs.api import EndReason, NextMessage, NextSession, NextTeardown, Plug
 from jsrun.plugs.errors import HostError, PhaseTimeout
 from jsrun.plugs.hosts import MemoryHost
 from jsrun.plugs.hosts.memory import Ran
@@ -151,3 +151,19 @@ async def test_nothing_is_left_running() -> None:
     async with PlugHarness(Machine, inputs={"size": 2}, host=machines()) as harness:
         await harness.attach()
     assert asyncio.all_tasks() == before
+
+
+@pytest.mark.parametrize("reason", ["closed", "idle"])
+async def test_a_harness_may_be_used_without_a_block(reason: EndReason) -> None:
+    """Its world begins with the first run and ends with the session: time is the loop's own again, nothing runs."""
+    loop = asyncio.get_running_loop()
+    harness = PlugHarness(Machine, inputs={"size": 2}, host=machines())
+    await harness.attach()
+    await harness.prompt("hello")
+    assert "time" in vars(loop)
+    await harness.pause(reason)
+    if reason == "idle":
+        await harness.resume()
+    end = await harness.teardown("cancelled")
+    assert end is not None and end.state == "ended" and harness.persisted is None
+    assert "time" not in vars(loop) and asyncio.all_tasks() == {asyncio.current_task()}

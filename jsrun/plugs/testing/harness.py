@@ -38,6 +38,7 @@ class PlugHarness:
     `host` is what `ctx.host` of the plug is bound to and `runner` the runner's own machine, by default one and the
     same. `agent` is the agent and `client` answers what the agent asks. `outer` and `inner` are plugs around the one
     under test, and `env` is the runner's environment. Use it with `async with`: at the end nothing is left running.
+    Without, the world begins with the first run and ends with the session.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class PlugHarness:
         self._env = dict(env or {})
         self._number = 0 if kind == "start" else 1
         self._time: VirtualTime | None = None
+        self._ends_itself = False
         self._logging = _Lines(self.logs)
         self._run: Run | None = None
         self._performing: asyncio.Task[RunEnd] | None = None
@@ -110,11 +112,12 @@ class PlugHarness:
         logger.removeHandler(self._logging)
         logger.setLevel(self._level)
         await self.time.__aexit__(kind, error, traceback)
+        self._time = None
 
     @property
     def time(self) -> VirtualTime:
         """The time of this world."""
-        assert self._time is not None, "use the harness with `async with`"
+        assert self._time is not None, "begin with `attach`, or use the harness with `async with`"
         return self._time
 
     @property
@@ -229,6 +232,9 @@ class PlugHarness:
         return BoundHost(FaultyHost(host, self.planted), cwd, env)
 
     async def _start(self, kind: RunKind, end: TeardownInfo | None = None) -> None:
+        if self._time is None:
+            await self.__aenter__()
+            self._ends_itself = True
         await self._bury()
         self._number += 1
         self.planted = Faults(self.faults)
@@ -271,7 +277,7 @@ class PlugHarness:
         await self._start(kind)
         await self._wait(self._running)
         if self._performing is not None and self._performing.done():
-            self.end = self._performing.result()
+            self.end = await self._over(self._performing)
             if self.end.error is not None:
                 raise self.end.error
 
@@ -280,8 +286,16 @@ class PlugHarness:
         await self._wait()
         if not self._performing.done():
             return None
-        self.end = self._performing.result()
+        self.end = await self._over(self._performing)
         return self.end
+
+    async def _over(self, performing: "asyncio.Task[RunEnd]") -> RunEnd:
+        """How a run ended; where the session did too, so does a world that began with it."""
+        end = performing.result()
+        if self._ends_itself and end.state != "paused":
+            self._ends_itself = False
+            await self.__aexit__(None, None, None)
+        return end
 
     async def _wait(self, event: asyncio.Event | None = None) -> None:
         """Wait for the end of the run, the planted crash, or an event."""
