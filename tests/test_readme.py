@@ -15,7 +15,7 @@ from jsrun.errors import BundleError
 from ptc.wire import Json
 
 ROOT = Path(__file__).parents[1]
-PLACES = ("README.md", "ptc/README.md", "jsrun/README.md", "jsrun/agent/README.md")
+PLACES = ("README.md", "ptc/README.md", "jsrun/README.md", "jsrun/agent/README.md", "jsrun/plugs/README.md")
 READMES = [path for path in map(ROOT.joinpath, PLACES) if path.exists()]
 EXAMPLE = re.compile(r"```python\n(?P<code>.*?)```\s*```text\n(?P<output>.*?)```", re.DOTALL)
 EXAMPLES = [
