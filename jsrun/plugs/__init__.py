@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ptc._lazy import attach
 
 if TYPE_CHECKING:
+    from jsrun.plugs._session import Session
     from jsrun.plugs.api import (
         GONE,
         PLUG_API_VERSION,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         EndReason,
         ExecResult,
         FileStat,
+        Forward,
         ForwardSpec,
         Host,
         HostFs,
@@ -29,12 +31,18 @@ if TYPE_CHECKING:
         PlugApi,
         PlugContext,
         PlugLogger,
+        PlugPlace,
+        ProcessInput,
+        ProcessOutput,
         RunInfo,
         Schema,
         SessionInfo,
+        SetupPlace,
         Stopping,
         TeardownInfo,
     )
+    from jsrun.plugs.config import Policy
+    from jsrun.plugs.controller import SessionController
     from jsrun.plugs.draft import AgentDraft
     from jsrun.plugs.errors import (
         AgentError,
@@ -107,6 +115,7 @@ __all__ = [
     "ExecTimeout",
     "ExpressionError",
     "FileStat",
+    "Forward",
     "ForwardSpec",
     "ForwardUnsupported",
     "Host",
@@ -142,15 +151,22 @@ __all__ = [
     "PlugError",
     "PlugLogger",
     "PlugNotFound",
+    "PlugPlace",
     "PlugVersionError",
+    "Policy",
+    "ProcessInput",
+    "ProcessOutput",
     "RequestError",
     "RunInfo",
     "Schema",
     "SchemaError",
+    "Session",
     "SessionBusy",
+    "SessionController",
     "SessionInfo",
     "SetupError",
     "SetupIssue",
+    "SetupPlace",
     "SqliteStore",
     "SshHost",
     "SshLogin",
@@ -176,6 +192,7 @@ _HOMES = {
         "EndReason",
         "ExecResult",
         "FileStat",
+        "Forward",
         "ForwardSpec",
         "Host",
         "HostFs",
@@ -189,12 +206,19 @@ _HOMES = {
         "PlugApi",
         "PlugContext",
         "PlugLogger",
+        "PlugPlace",
+        "ProcessInput",
+        "ProcessOutput",
         "RunInfo",
         "Schema",
         "SessionInfo",
+        "SetupPlace",
         "Stopping",
         "TeardownInfo",
     ),
+    "jsrun.plugs._session": ("Session",),
+    "jsrun.plugs.config": ("Policy",),
+    "jsrun.plugs.controller": ("SessionController",),
     "jsrun.plugs.draft": ("AgentDraft",),
     "jsrun.plugs.errors": (
         "AgentError",

@@ -21,6 +21,7 @@ from jsrun.plugs.errors import (
 )
 from jsrun.plugs.schema import check_inputs, inputs_of, persisted_of
 
+_NOT_RESUMABLE = "cannot be resumed, and the policy may pause the session."
 ID = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
@@ -43,7 +44,8 @@ def load(setup: Setup, policy: Policy | None = None) -> Loaded:
     warnings: list[str] = []
     known: dict[str, Entry] = {}
     entries: list[PlugEntry] = []
-    stuck: list[str] = []
+    stuck: list[Finding] = []
+    stiff: list[str] = []
     for entry in setup.entries:
         findings += _names_nothing_later(entry, known)
         plug = _plug(entry, setup, findings, warnings)
@@ -52,13 +54,14 @@ def load(setup: Setup, policy: Policy | None = None) -> Loaded:
             continue
         findings += _schemas(entry, plug)
         if policy.may_pause and not plug.resumable:
-            stuck.append(plug.name)
+            stuck.append(entry.finding(f"{plug.name} {_NOT_RESUMABLE}", SetupError, "plug"))
+            stiff.append(plug.name)
         entries.append(PlugEntry(plug, entry.id, entry.inputs.evaluate))
-    error = problem(findings)
+    error = problem(findings + stuck) if findings else None
     if error is not None:
         raise error
-    if stuck:
-        raise NotResumable(stuck, "The session cannot be started, since its policy may pause it")
+    if stiff:
+        raise NotResumable(stiff, "The session cannot be started, since its policy may pause it")
     return Loaded(tuple(entries), tuple(warnings))
 
 

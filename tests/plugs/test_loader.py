@@ -208,6 +208,9 @@ def test_a_policy_that_pauses_wants_plugs_that_can_be_resumed(folder: Path) -> N
     assert loaded(folder, text, Policy()).entries
     with pytest.raises(NotResumable):
         loaded(folder, "- plug: ./plugs.py:Once", Policy(idle_after=1.0))
+    with pytest.raises(SetupError) as caught:  # with other mistakes it is told with its place
+        loaded(folder, text.replace("]", ", {plug: x.y:Z}]"))
+    assert "s.yaml:2:16: t/once cannot be resumed" in str(caught.value) and "no module x" in str(caught.value)
 
 
 @pytest.mark.plg("PLG-008")

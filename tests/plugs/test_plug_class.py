@@ -275,6 +275,11 @@ def test_the_names_of_the_plug_api_have_their_python_form() -> None:
         "RunInfo": "kind number",
         "SessionInfo": "id execution_id agent",
         "AgentName": "name",
+        "PlugPlace": "id index name",
+        "SetupPlace": "outputs",
+        "SessionController": "start resume pause end sweep records",
+        "Session": "wait",
+        "Policy": "idle_after expire_after timeout on_disconnect",
         "Schema": "validate",
         "Issue": "message path",
         "Stopping": "is_set wait reason",
@@ -283,7 +288,7 @@ def test_the_names_of_the_plug_api_have_their_python_form() -> None:
     }
     for name, wanted in members.items():
         kind = getattr(jsrun.plugs, name)
-        has = {*dir(kind), *getattr(kind, "__annotations__", ())}
+        has = {*dir(kind), *getattr(kind, "__annotations__", ()), *getattr(kind, "model_fields", ())}
         assert set(wanted.split()) <= has, name
     for name in ("METHODS", "GONE", "EndReason", "HostPath"):
         assert hasattr(jsrun.plugs, name), name
