@@ -83,6 +83,7 @@ class Session:
         self._changed = asyncio.Event()
         self._told_stiff = False
         self._saving: set[asyncio.Task[None]] = set()
+        self._secrets: set[str] = set()  # of runs that are over: their errors are still to be told
         self._side, self._reading = self._open(client)
         self._task = asyncio.create_task(self._live(kind), name=f"session {record.id}")
         self.left_behind = False
@@ -101,12 +102,12 @@ class Session:
             self._run.stop(reason)
 
     def secrets(self) -> set[str]:
-        """The secret values among the inputs of plugs that are prepared."""
+        """The secret values among the inputs of plugs that are, or were, prepared."""
         levels = [] if self._run is None else self._run.lifecycle.levels
         found = [
             level.instance.inputs for level in levels if level.instance is not None and hasattr(level.instance, "ctx")
         ]
-        return set(_secrets(found))
+        return self._secrets | set(_secrets(found))
 
     def hurry(self) -> None:
         """Cut every limit that remains to 5 s."""
@@ -163,7 +164,7 @@ class Session:
 
         controller, record = self._controller, self._record
         run = RunInfo(kind, record.runs + 1)
-        recorder = JournalRecorder(controller.journal, record, run)
+        recorder = JournalRecorder(controller.journal, record, run, controller.hide)
         limits = self._setup.limits
         part = AgentPart(
             self._side,
@@ -204,6 +205,8 @@ class Session:
             await asyncio.gather(watching, return_exceptions=True)
             if self._saving:
                 await asyncio.wait(self._saving)
+            self._secrets = self.secrets()
+            self._controller.secrets |= self._secrets
             self._run = None
         if end.state != "paused":
             self._side.refuse(OVER if end.error is None else "The session failed.")

@@ -199,13 +199,13 @@ async def _served(setup: Setup, folder: Path, begin: Begin, *, trace: bool, bodi
     tracer = Tracer(journal, bodies=bodies, hide=hidden) if trace or bodies else None
     try:
         async with _own_streams() as client:
-            controller = SessionController(journal, store, observe=tracer)
+            controller = SessionController(journal, store, observe=tracer, hide=hidden)
+            hidden.controller = controller
             await controller.sweep()
             try:
                 session = await begin(controller, client)
             except (SetupError, NotResumable, ControllerError, ValueError) as error:
                 _refuse(hidden(str(error)))
-            hidden.session = session
             with _signals(session):
                 end = await _ending(session, hidden)
             if tracer is not None:
@@ -240,10 +240,10 @@ class Hidden:
         patterns = setup.agent.inherit_env
         names |= {name for name in os.environ if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
         self._values = {os.environ[name] for name in names if name in os.environ}
-        self.session: Session | None = None
+        self.controller: SessionController | None = None
 
     def __call__(self, text: str) -> str:
-        values = self._values | (self.session.secrets() if self.session is not None else set())
+        values = self._values | (self.controller.known_secrets() if self.controller is not None else set())
         for value in sorted((one for one in values if len(one) >= _SECRET_CHARS), key=len, reverse=True):
             text = text.replace(value, _HIDDEN).replace(json.dumps(value)[1:-1], _HIDDEN)
         return text
@@ -358,14 +358,16 @@ async def _end(ids: list[str], expired: bool, reason: str, folder: Path) -> int:
             try:
                 record = await journal.get(session_id)
                 setup = _recorded(record)
-                controller = SessionController(journal, _store(setup, folder))
+                hidden = Hidden(setup)
+                _log_to_stderr(hidden)
+                controller = hidden.controller = SessionController(journal, _store(setup, folder), hide=hidden)
                 why: Any = "expired" if expired and session_id not in ids else reason
                 outcome = await controller.end(session_id, why)
                 state = "asked to stop" if outcome is None and record.state in ("running", *ENDABLE) else (
                     record.state if outcome is None else outcome.state)  # fmt: skip
                 print(f"{session_id}  {state}")
                 if outcome is not None and outcome.state == "leftover":
-                    print(printable(f"{session_id}: {outcome.error}"), file=sys.stderr)
+                    print(printable(hidden(f"{session_id}: {outcome.error}")), file=sys.stderr)
                     code = CLEANUP
             except UnknownSession as error:
                 _refuse(str(error))

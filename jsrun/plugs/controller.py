@@ -7,7 +7,7 @@ import re
 import secrets
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -18,7 +18,7 @@ from jsrun.plugs._steps import History
 from jsrun.plugs.api import PlugLogger
 from jsrun.plugs.clock import Clock, LoopClock
 from jsrun.plugs.config import Policy, Setup, from_record, read_setup
-from jsrun.plugs.errors import ControllerError, NotResumable, SessionBusy, SetupError
+from jsrun.plugs.errors import ControllerError, NotResumable, PlugError, SessionBusy, SetupError
 from jsrun.plugs.infos import AgentName, EndReason, SessionInfo
 from jsrun.plugs.journal import SessionJournal, SessionLock, SessionRecord, is_locked
 from jsrun.plugs.loader import load
@@ -39,7 +39,8 @@ class SessionController:
     """Starts, resumes, pauses and ends sessions; an async context manager, which sweeps when it is entered.
 
     journal: where sessions are recorded. store: where plugs keep their state. env: the environment of runs. workspace:
-    where agents work if no plug says otherwise. observe: is told of messages. Raises what `sweep` does.
+    where agents work if no plug says otherwise. observe: is told of messages. hide: takes secrets out of errors before
+    they are recorded. Raises what `sweep` does.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class SessionController:
         env: Mapping[str, str] | None = None,
         workspace: Path | None = None,
         observe: Observer | None = None,
+        hide: Callable[[str], str] = str,
         clock: Clock | None = None,
     ) -> None:
         self.journal = journal
@@ -57,6 +59,9 @@ class SessionController:
         self.env = dict(os.environ if env is None else env)
         self.workspace = Path.cwd() if workspace is None else workspace
         self.observe = observe
+        self.hide = hide
+        self.secrets: set[str] = set()
+        """Secret inputs of plugs in sessions that this process has run."""
         self.clock = clock if clock is not None else LoopClock()
         self.log = PlugLogger({})
         self._sessions: dict[str, Session] = {}
@@ -167,7 +172,11 @@ class SessionController:
             if record.state in ("paused", "interrupted"):
                 after = Policy.model_validate(record.policy).expire_after
                 if after is not None and record.age > after:
-                    await self.end(record.id, "expired")
+                    try:
+                        await self.end(record.id, "expired")
+                    except PlugError as error:  # one that cannot be ended keeps nobody from the others
+                        self.log.warning("an expired session cannot be ended", session=record.id, error=str(error))
+                        continue
                     expired.append(record.id)
         return expired
 
@@ -178,6 +187,10 @@ class SessionController:
     def forget(self, session: Session) -> None:
         """For a session that has come to its end in this process."""
         self._sessions.pop(session.id, None)
+
+    def known_secrets(self) -> set[str]:
+        """Secret inputs of plugs, of sessions that are over and of those that run."""
+        return self.secrets.union(*(session.secrets() for session in self._sessions.values()))
 
     def _begin(
         self, record: SessionRecord, setup: Setup, entries: Any, lock: SessionLock, client: Streams, kind: Any

@@ -222,9 +222,12 @@ class SessionLock:
 
 
 class JournalRecorder:
-    """Writes the steps of one run of one session; see RunRecorder."""
+    """Writes the steps of one run of one session; see RunRecorder. `hide` takes secrets out of an error's text."""
 
-    def __init__(self, journal: SessionJournal, record: SessionRecord, run: RunInfo) -> None:
+    def __init__(
+        self, journal: SessionJournal, record: SessionRecord, run: RunInfo, hide: Callable[[str], str] = str
+    ) -> None:
+        self._hide = hide
         self._journal = journal
         self._session = record.id
         self._run = run
@@ -275,7 +278,7 @@ class JournalRecorder:
     async def ended(self, end: RunEnd) -> None:
         """See RunRecorder."""
         ran = self._ran + time.monotonic() - self._started
-        error = None if end.error is None else f"{type(end.error).__name__}: {end.error}"
+        error = None if end.error is None else self._hide(f"{type(end.error).__name__}: {end.error}")
         more = {"attached": "{}"} if end.state != "paused" else {}
         await self._step("ended", state=end.state, reason=end.reason, error=error, ran=ran, agent_pid=None, **more)
 

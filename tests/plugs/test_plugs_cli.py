@@ -45,7 +45,7 @@ class Loud(Plug, name="loud"):
     async def teardown(self, next):
         await next()
         if self.inputs.fail == "teardown":
-            raise RuntimeError("cannot be removed")
+            raise RuntimeError("cannot be removed, says " + self.inputs.secret.get_secret_value())
 
 class Late(Plug, name="late"):
     async def session(self, next):
@@ -324,6 +324,19 @@ def test_sessions_are_listed_ended_and_traced_without_their_controller(tmp_path:
     shown = json.loads(plugs("ls", "--all", "--json").stdout)["sessions"]
     assert [(one["state"], one["reason"]) for one in shown] == [("ended", "expired")]
     assert plugs("trace", "absent").returncode == 2
+
+
+@pytest.mark.plg("PLG-096")
+@pytest.mark.parametrize("fail", ["attach", "teardown"])
+def test_a_secret_in_an_error_shows_nowhere(tmp_path: Path, fail: str) -> None:
+    """PLG-096 neither on stderr nor in the record, when the run is over and when the clean-up is tried again."""
+    setup = write("setup:\n  - {plug: './loud.py:Loud', with: {secret: " + SECRET + ", fail: " + fail + "}}\n")
+    done = plugs("run", setup, "--id", "one", "--", *agent_of(tmp_path), given=requests())
+    assert done.returncode == (1 if fail == "attach" else 3), done.stderr
+    again = plugs("end", "one")
+    told = done.stderr + again.stderr + again.stdout + plugs("ls", "--all", "--json").stdout
+    assert SECRET not in told
+    assert "[redacted]" in told
 
 
 @pytest.mark.plg("PLG-096")
