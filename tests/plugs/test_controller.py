@@ -112,6 +112,26 @@ async def test_a_session_that_is_paused_for_long_expires(tmp_path: Path) -> None
 
 
 @pytest.mark.plg("PLG-084")
+async def test_an_expired_session_whose_plug_is_gone_keeps_nobody_from_the_others(tmp_path: Path) -> None:
+    """PLG-084 it stays as it is, until it is resumed with another setup; the controller opens all the same."""
+    client = Client()
+    async with controlling(tmp_path) as controller:
+        session = await controller.start(
+            setup_of(tmp_path), agent_of(tmp_path), client.streams, policy(expire_after=0.2, on_disconnect="pause"), "s"
+        )
+        await client.open()
+        client.leave()
+        assert (await asyncio.wait_for(session.wait(), PATIENCE_S)).state == "paused"
+        recorded = json.dumps((await controller.journal.get("s")).setup)
+        assert "sessions:Noting" in recorded
+        await controller.journal.update("s", setup=recorded.replace("sessions:Noting", "sessions:Nowhere"))
+    await asyncio.sleep(0.3)
+    async with controlling(tmp_path) as controller:
+        assert await state_of(controller) == "paused"
+        assert await controller.sweep() == []
+
+
+@pytest.mark.plg("PLG-084")
 async def test_the_time_of_all_runs_counts(tmp_path: Path) -> None:
     """PLG-084 `policy.timeout` sums the runs and ends with `timeout`."""
     client = Client()
