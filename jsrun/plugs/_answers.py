@@ -64,7 +64,7 @@ class Answers:
         except LineTooLong as error:
             failure = self._unanswerable(job, error, "A message was longer than it may be.")
         except (TypeError, ValueError) as error:
-            failure = self._unanswerable(job, error, "A plug answered with something that is not JSON.")
+            failure = self._unanswerable(job, error, f"The plug {job.label} answered with something that is not JSON.")
         return failure
 
     def done(self, job: Job, began: float, result: Any, failure: RequestError | None) -> None:

@@ -357,9 +357,14 @@ class CannotReattach(ControllerError):
 
 
 class RequestError(PlugError):
-    """An ACP error answer: raised by a handler to give one, by `next` to tell one. No failure of the session."""
+    """An ACP error answer: raised by a handler to give one, by `next` to tell one. No failure of the session.
+
+    TypeError for a code that is no whole number or a message that is no text: the far side could not read that answer.
+    """
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
+        if not isinstance(code, int) or isinstance(code, bool) or not isinstance(message, str):
+            raise TypeError("RequestError takes a whole number as code and a text as message.")
         self.code = code
         self.message = message
         self.data = data

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jsrun.plugs import METHODS, Message, MissingExtra
+from jsrun.plugs import METHODS, Message, MissingExtra, RequestError
 
 acp_meta = pytest.importorskip("acp.meta", reason="pip install 'subharness[acp]'")
 
@@ -81,3 +81,11 @@ def test_a_view_without_the_library_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "acp", None)
     with pytest.raises(MissingExtra, match=r"pip install 'subharness\[acp\]'"):
         Message("to_agent", "initialize", {"protocolVersion": 1}).view()
+
+
+@pytest.mark.plg("PLG-044")
+@pytest.mark.parametrize(("code", "message"), [("x", "no"), (1.5, "no"), (True, "no"), (1, None), (1, 3)])
+def test_an_error_answer_nobody_could_read_cannot_be_made(code: Any, message: Any) -> None:
+    """PLG-044 So a handler that tries fails its session, instead of leaving its caller without an answer."""
+    with pytest.raises(TypeError, match="whole number as code and a text as message"):
+        RequestError(code, message)

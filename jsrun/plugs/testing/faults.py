@@ -13,8 +13,7 @@ from jsrun.plugs.persist import StateStore
 
 FaultKind: TypeAlias = Literal["fail", "hang", "crash"]
 
-# The operations besides those of `HostFs`; ANY stands for each of all.
-HOST_OPERATIONS = ("exec", "spawn", "forward", "aclose")
+# The operations besides those of hosts; ANY stands for each of all.
 STATE_OPERATIONS = ("persisted.set", "persisted.clear")
 NEXT = "next"
 ANY = "any"
