@@ -8,19 +8,20 @@ import asyncio
 import contextlib
 import fnmatch
 import json
-import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
 from jsrun._threads import in_thread
+from jsrun.plugs._redacting import Hidden, log_to_stderr
 from jsrun.plugs._session import Session, Streams
+from jsrun.plugs._stdio import own_streams
 from jsrun.plugs.config import Policy, Setup, read_setup
 from jsrun.plugs.controller import ENDABLE, SessionController
 from jsrun.plugs.errors import ControllerError, NotResumable, PlugError, SetupError, UnknownSession
@@ -39,9 +40,6 @@ CLEANUP: Final = 3
 TIMEOUT: Final = 124
 CANCELLED: Final = 130
 
-# A shorter value is not looked for: it would be found everywhere.
-_SECRET_CHARS: Final = 8
-_HIDDEN: Final = "[redacted]"
 _FOLLOW_S: Final = 0.5
 
 app = typer.Typer(
@@ -193,12 +191,12 @@ def _serve(setup: Setup, state_dir: Path | None, begin: Begin, *, trace: bool, b
 
 async def _served(setup: Setup, folder: Path, begin: Begin, *, trace: bool, bodies: bool) -> tuple[int, bool]:
     hidden = Hidden(setup)
-    _log_to_stderr(hidden)
+    log_to_stderr(hidden)
     store = _usage(lambda: _store(setup, folder))
     journal = SessionJournal(folder)
     tracer = Tracer(journal, bodies=bodies, hide=hidden) if trace or bodies else None
     try:
-        async with _own_streams() as client:
+        async with own_streams() as client:
             controller = SessionController(journal, store, observe=tracer, hide=hidden)
             hidden.controller = controller
             await controller.sweep()
@@ -215,7 +213,7 @@ async def _served(setup: Setup, folder: Path, begin: Begin, *, trace: bool, bodi
         journal.close()
 
 
-async def _ending(session: Session, hidden: "Hidden") -> int:
+async def _ending(session: Session, hidden: Hidden) -> int:
     try:
         end: RunEnd = await session.wait()
     except PlugError as error:
@@ -232,41 +230,6 @@ def _code(end: RunEnd) -> int:
     return {"failed": FAILED, "timeout": TIMEOUT, "cancelled": CANCELLED}.get(end.reason, 0)
 
 
-class Hidden:
-    """Takes secrets out of texts: values of variables that a setup names or inherits, and secret inputs of plugs."""
-
-    def __init__(self, setup: Setup) -> None:
-        names = set(setup.env_names)
-        patterns = setup.agent.inherit_env
-        names |= {name for name in os.environ if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
-        self._values = {os.environ[name] for name in names if name in os.environ}
-        self.controller: SessionController | None = None
-
-    def __call__(self, text: str) -> str:
-        values = self._values | (self.controller.known_secrets() if self.controller is not None else set())
-        for value in sorted((one for one in values if len(one) >= _SECRET_CHARS), key=len, reverse=True):
-            text = text.replace(value, _HIDDEN).replace(json.dumps(value)[1:-1], _HIDDEN)
-        return text
-
-
-class _Formatter(logging.Formatter):
-    def __init__(self, hidden: Hidden) -> None:
-        super().__init__("%(levelname)s %(message)s")
-        self._hidden = hidden
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(self._hidden(super().format(record)))
-
-
-def _log_to_stderr(hidden: Hidden) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter(hidden))
-    logger = logging.getLogger("jsrun.plugs")
-    logger.handlers[:] = [handler]
-    logger.propagate = False
-    logger.setLevel(logging.INFO)
-
-
 def _store(setup: Setup, folder: Path) -> StateStore:
     """Where plugs keep state: encrypted, unless the setup says otherwise."""
     inner = SqliteStore(folder / "state.db")
@@ -280,48 +243,6 @@ def _store(setup: Setup, folder: Path) -> StateStore:
     else:
         key = key_from_file(folder / "state.key", create=True)
     return EncryptedStore(inner, [key])
-
-
-@contextlib.asynccontextmanager
-async def _own_streams() -> AsyncIterator[Streams]:
-    """The client's streams, kept aside: what plugs and their children print goes to stderr, what they read is empty."""
-    sys.stdout.flush()
-    reading, writing = os.dup(0), os.dup(1)
-    os.dup2(2, 1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    try:
-        yield _Input(reading), _Output(writing)
-    finally:
-        # The descriptor that is read may be in use by a thread that waits for the client; it ends with the process.
-        os.close(writing)
-
-
-class _Input:
-    """A descriptor of any kind, read in a thread, so that a regular file will do as well."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    async def read(self, n: int, /) -> bytes:
-        try:
-            return await in_thread(os.read, self._descriptor, n)
-        except OSError:
-            return b""
-
-
-class _Output:
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    async def write(self, data: bytes, /) -> None:
-        await in_thread(self._write, data)
-
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._descriptor, view) :]
 
 
 @contextlib.contextmanager
@@ -359,7 +280,7 @@ async def _end(ids: list[str], expired: bool, reason: str, folder: Path) -> int:
                 record = await journal.get(session_id)
                 setup = _recorded(record)
                 hidden = Hidden(setup)
-                _log_to_stderr(hidden)
+                log_to_stderr(hidden)
                 controller = hidden.controller = SessionController(journal, _store(setup, folder), hide=hidden)
                 why: Any = "expired" if expired and session_id not in ids else reason
                 outcome = await controller.end(session_id, why)
