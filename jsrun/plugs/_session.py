@@ -14,7 +14,7 @@ from jsrun.plugs._steps import PhaseLimits
 from jsrun.plugs.agentproc import AgentPart
 from jsrun.plugs.chain import MessageChain, Passed
 from jsrun.plugs.config import Policy, Setup
-from jsrun.plugs.errors import LineTooLong
+from jsrun.plugs.errors import ControllerError, LineTooLong
 from jsrun.plugs.hosts import LocalHost
 from jsrun.plugs.infos import EndReason, RunInfo, RunKind, TeardownInfo
 from jsrun.plugs.journal import JournalRecorder, SessionLock, SessionRecord
@@ -229,7 +229,7 @@ class Session:
                 if self._policy.timeout is not None and record.ran + clock.now() - began >= self._policy.timeout:
                     run.stop("timeout")
                 self._look_idle(run, part)
-                asked = await self._controller.journal.asked(self.id)
+                asked = await self._heard_from_others()
                 if asked is not None:
                     self.stop("idle" if asked[0] == "pause" else asked[1])  # type: ignore[arg-type]
                 if gone.done():
@@ -239,6 +239,14 @@ class Session:
         finally:
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
+
+    async def _heard_from_others(self) -> tuple[str, str] | None:
+        """What another process asks for. A journal that cannot be read now is read again the next time."""
+        try:
+            return await self._controller.journal.asked(self.id)
+        except ControllerError as error:
+            self._controller.log.warning("nobody else can be heard", session=self.id, error=error)
+            return None
 
     def _pace(self) -> float:
         waits = [limit for limit in (self._policy.idle_after, self._policy.timeout) if limit is not None]
@@ -306,7 +314,7 @@ class Session:
     async def _asked(self) -> EndReason:
         """Wait until another process asks for something."""
         while True:
-            asked = await self._controller.journal.asked(self.id)
+            asked = await self._heard_from_others()
             if asked is not None:
                 return "idle" if asked[0] == "pause" else asked[1]  # type: ignore[return-value]
             await asyncio.sleep(_LOOK_S)
