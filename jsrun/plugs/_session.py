@@ -282,6 +282,9 @@ class Session:
 
     async def _between(self) -> RunKind | None:
         """Paused: wait for what comes next, a resume or an end; None to leave the session paused."""
+        if self._stopped is not None and self._stopped != "idle":
+            self._reason = self._stopped  # it came when the pause could not be stopped any more
+            return "teardown"
         if self._stopped is not None or self._reading is None:
             return None  # a pause was asked for, or the client is gone
         expiry = self._policy.expire_after

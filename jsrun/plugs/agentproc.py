@@ -277,4 +277,7 @@ class AgentPart:
                 await self._open(chain)
             chain.admit()
         except Exception as error:
-            lifecycle.fail(error)
+            if lifecycle.stop_requested is None:
+                lifecycle.fail(error)
+            else:  # an agent that is being stopped need not take up where it was
+                lifecycle.log.debug("the agent was stopped before it was taken up again", error=error)
