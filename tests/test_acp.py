@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -323,6 +324,26 @@ async def test_a_turn_of_the_agent_is_cancelled_and_a_failure_tells_nothing(fold
         assert served.client.calls() == [("wait", "other", "failed")]
         error = await served.refused("again")
         assert (error.code, str(error), error.data) == (-32603, "Internal error", None)
+
+
+def test_the_streams_may_be_files(folder: Path) -> None:
+    """PLG-097 what a client would write comes from a file, and the answers go to one."""
+    made = write_bundle("function run(x) { return x + '!' }")
+    asked = [
+        ("initialize", {"protocolVersion": 1}),
+        ("session/new", {"cwd": str(folder), "mcpServers": []}),
+    ]
+    given = "".join(
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n"
+        for number, (method, params) in enumerate(asked)
+    )
+    (folder / "in.jsonl").write_text(given)
+    with (folder / "in.jsonl").open("rb") as source, (folder / "out.jsonl").open("wb") as target:
+        command = [sys.executable, "-m", "jsrun", "acp", made]
+        done = subprocess.run(command, stdin=source, stdout=target, stderr=subprocess.PIPE, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    assert sorted(one["id"] for one in answers) == [0, 1]
 
 
 @pytest.mark.parametrize(

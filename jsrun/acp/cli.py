@@ -4,7 +4,10 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
+import stat
 import sys
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from jsrun._threads import in_thread
 from jsrun.bundle import Bundle
 from jsrun.cli.finding import load_bundle
 from jsrun.cli.journal import DEFAULT_JOURNAL
@@ -159,18 +163,50 @@ async def _serve(agent: Any) -> None:
 
 @contextlib.asynccontextmanager
 async def _streams() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """The protocol's streams. What tools and their children print goes to stderr, for stdout is the protocol's."""
+    """The protocol's streams. What tools and their children print goes to stderr, what they read is empty."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    reading, writing = os.dup(0), os.dup(1)
     os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_LINE_BYTES)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    transport, protocol = await loop.connect_write_pipe(_Flow, os.fdopen(kept, "wb", buffering=0))
+    copying: threading.Thread | None = None
+    if _is_file(reading):
+        inner, outer = os.pipe()
+        _copy(reading, outer)
+        reading = inner
+    if _is_file(writing):
+        inner, outer = os.pipe()
+        copying = _copy(inner, writing)
+        writing = outer
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", buffering=0))
+    transport, protocol = await loop.connect_write_pipe(_Flow, os.fdopen(writing, "wb", buffering=0))
     try:
         yield reader, asyncio.StreamWriter(transport, protocol, None, loop)
     finally:
         transport.close()
+        if copying is not None:
+            await in_thread(copying.join)
+
+
+def _is_file(descriptor: int) -> bool:
+    """Is it a regular file, which no event loop can wait for?"""
+    return stat.S_ISREG(os.fstat(descriptor).st_mode)
+
+
+def _copy(source: int, target: int) -> threading.Thread:
+    """Copy what is read to where it is written, in a thread, to the end; both are closed then."""
+
+    def work() -> None:
+        given, taken = os.fdopen(source, "rb", buffering=0), os.fdopen(target, "wb", buffering=0)
+        with given, taken, contextlib.suppress(OSError):  # whoever reads has enough
+            shutil.copyfileobj(given, taken)
+
+    thread = threading.Thread(target=work, name="acp copy", daemon=True)
+    thread.start()
+    return thread
 
 
 class _Flow(asyncio.streams.FlowControlMixin):
