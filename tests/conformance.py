@@ -104,7 +104,10 @@ def main() -> int:
     """Run, write, and return pytest's exit code."""
     recorder = Recorder()
     tests = [ROOT / "tests" / name for name in ("ptc", "test_cases.py", "test_bench.py", "test_readme.py")]
-    code = pytest.main(["-q", "-n", "0", *map(str, tests)], plugins=[recorder])
+    names = [*map(str, tests)]
+    # The processes that run the tests collect them, so what they are about is noted before.
+    pytest.main(["--collect-only", "-qq", "-n", "0", *names], plugins=[recorder])
+    code = pytest.main(["-q", *names], plugins=[recorder])
     write(table(recorder))
     return int(code)
 
