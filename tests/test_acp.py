@@ -190,7 +190,7 @@ async def test_the_prompt_of_a_schema_that_is_no_single_text_is_json(folder: Pat
 
 
 async def test_every_ending_has_its_stop_reason(folder: Path) -> None:
-    """PLG-097 without an input schema the text is the input; fallen back, out of steps, tokens or time."""
+    """PLG-097 without an input schema the text is the input; fallen back, out of steps or of time."""
     (folder / "script.json").write_text('["a", "b", "c"]')
     made = write_bundle(
         """async function run(how) {
