@@ -13,6 +13,10 @@ import acp
 import pytest
 from acp import schema
 
+from jsrun import RunResult
+from jsrun.acp.bundle_agent import told
+from jsrun.acp.session import Session
+
 PATIENCE_S = 60.0
 pytestmark = pytest.mark.plg("PLG-097")
 
@@ -368,3 +372,23 @@ async def test_bad_options_are_one_sentence(folder: Path, arguments: list[str], 
     assert (process.returncode, out) == (1, b"")
     assert said in err.decode()
     assert "Traceback" not in err.decode()
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("tokens", "max_tokens"),
+        ("steps", "max_turn_requests"),
+        ("wall", "max_turn_requests"),
+        ("compute", "max_turn_requests"),
+        ("cancelled", "cancelled"),
+        ("stuck", "end_turn"),
+        ("memory", "end_turn"),
+    ],
+)
+async def test_a_reason_is_told_by_its_stop_reason(reason: Any, expected: str) -> None:
+    """PLG-097 also those that a test program does not come to."""
+    client = Client()
+    result = RunResult(status="incomplete", reason=reason, incomplete="It stopped.", report="half way")
+    assert await told(Session(client, "s", "/", forms=False), result) == expected
+    assert client.texts() == ("" if reason == "cancelled" else "It stopped.\n\nhalf way")

@@ -167,7 +167,7 @@ class BundleAgent:
                 ) from None
         if result.status == "fell_back" and self._generalist is not None:
             result = await self._take_over(session, env, kept, result)
-        return await _told(session, result)
+        return await told(session, result)
 
     async def _take_over(self, session: Session, env: Env, given: Json, fast: RunResult) -> RunResult:
         assert self._generalist is not None
@@ -186,7 +186,7 @@ class BundleAgent:
                 return replace(fast, status="incomplete", reason="cancelled", incomplete="The run was cancelled.")
 
 
-async def _told(session: Session, result: RunResult) -> StopReason:
+async def told(session: Session, result: RunResult) -> StopReason:
     """Show how a run ended; why the turn stops."""
     if result.finished():
         output = result.output
