@@ -24,7 +24,7 @@ from jsrun.plugs._session import Session, Streams
 from jsrun.plugs._stdio import own_streams
 from jsrun.plugs.config import Policy, Setup, read_setup
 from jsrun.plugs.controller import ENDABLE, SessionController
-from jsrun.plugs.errors import ControllerError, NotResumable, PlugError, SetupError, UnknownSession
+from jsrun.plugs.errors import ControllerError, MissingExtra, NotResumable, PlugError, SetupError, UnknownSession
 from jsrun.plugs.hints import hints
 from jsrun.plugs.journal import SessionJournal, SessionRecord, default_folder
 from jsrun.plugs.loader import load
@@ -154,6 +154,8 @@ def check(
         problems = [{"place": issue.place, "message": issue.message} for issue in error.issues]
     except NotResumable as error:
         problems = [{"place": str(setup), "message": str(error)}]
+    except MissingExtra as error:
+        _refuse(_told(error))
     if as_json:
         print(json.dumps({"ok": not problems, "issues": problems, "hints": notes}, indent=2))
     else:
@@ -382,7 +384,12 @@ def _usage(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except (PlugError, ValueError, OSError) as error:
-        _refuse(str(error))
+        _refuse(_told(error))
+
+
+def _told(error: Exception) -> str:
+    """The text of an error; of a missing library, what it is about."""
+    return f"A library that this needs is missing: {error}" if isinstance(error, MissingExtra) else str(error)
 
 
 def _refuse(text: str) -> NoReturn:

@@ -239,6 +239,20 @@ def test_check_tells_every_mistake_at_once(capsys: pytest.CaptureFixture[str]) -
     assert "never calls `next`" in hints
 
 
+@pytest.mark.plg("PLG-008", "PLG-094")
+@pytest.mark.parametrize("command", [["check", "setup.yaml"], ["run", "setup.yaml", "--", "agent"]])
+def test_a_missing_library_is_told_with_what_to_install(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """PLG-008 PLG-094 exit 2 and one sentence."""
+    write("setup: []\n")
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert call(["plugs", *command]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "A library that this needs is missing: pip install 'subharness[plugs]'\n"
+
+
 @pytest.mark.plg("PLG-095")
 def test_one_signal_ends_the_session_as_cancelled(tmp_path: Path) -> None:
     """PLG-095 SIGTERM pauses and tears down, exit 130."""
