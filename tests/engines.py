@@ -1,9 +1,9 @@
 """The ways to run programs, and which tests are repeated for which of them.
 
 A test that asks for the fixture `engine` is run for every variant, or for those that PTC_VARIANTS names, as in
-`PTC_VARIANTS=quickjs,v8`. While a variant is in use, a runtime that leaves the choice open makes its processes that way,
-and a program that leaves its form open gets one the engine has. What a test needs and not every variant has, it says
-with `@pytest.mark.needs("fork")`.
+`PTC_VARIANTS=quickjs,v8`. While a variant is in use, a runtime that leaves the choice open makes its processes that
+way, and a program that leaves its form open gets one the engine has. What a test needs and not every variant has, it
+says with `@pytest.mark.needs("fork")`.
 """
 
 import contextlib

@@ -71,13 +71,17 @@ async def test_finished_does_not_look_at_fell_back(play: Play) -> None:
 
 
 @session
-async def test_a_process_killed_from_outside_is_crashed(play: Play) -> None:
+async def test_a_process_killed_from_outside_is_crashed(engine: str) -> None:
     """JSR-115 with its signal, told apart from wall, compute and memory."""
-    async with play.runner("async function run() { return tool('kill') }", whitelist=["kill"]) as runner:
+    others = _running()
+    async with (
+        ptc.Runtime(engine=engine, spares=0) as runtime,  # no spare dies with the run
+        Play(runtime).runner("async function run() { return tool('kill') }", whitelist=["kill"]) as runner,
+    ):
 
         async def kill(_args: dict[str, Json]) -> Json:
-            for pid in _running():
-                os.kill(pid, signal.SIGSEGV)
+            (pid,) = _running() - others
+            os.kill(pid, signal.SIGSEGV)
             await asyncio.Event().wait()
             return None
 
@@ -89,11 +93,11 @@ async def test_a_process_killed_from_outside_is_crashed(play: Play) -> None:
     assert again.output == {}
 
 
-def _running() -> list[int]:
+def _running() -> set[int]:
     """Our processes that have no children of their own: the runs."""
     ours = [pid for pid, host in our_processes().items() if host == os.getpid()]
     parents = {int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1]) for pid in ours}
-    return [pid for pid in ours if pid not in parents]
+    return set(ours) - parents
 
 
 @session
