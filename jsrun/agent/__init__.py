@@ -7,12 +7,15 @@
 A name is imported when it is first asked for, so that a part of the package is loaded without the others.
 """
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ptc._lazy import attach
 
 if TYPE_CHECKING:
-    from jsrun.agent.bundle_tool import belt_tools
+    from jsrun.agent.bundle_tool import belt_tools, bundle_tool
+    from jsrun.agent.code_tool import code_tool
     from jsrun.agent.config import AgentIdentity, RuntimeConfig, RuntimeLimits
     from jsrun.agent.core import AgentState, Phase
     from jsrun.agent.dispatcher import EventDispatcher
@@ -237,6 +240,8 @@ __all__ = [
     "Unavailable",
     "UserMessage",
     "belt_tools",
+    "bundle_tool",
+    "code_tool",
     "history",
     "run",
     "run_continue",
@@ -251,16 +256,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "jsrun.agent.bundle_tool": ("belt_tools",),
-    "jsrun.agent.config": (
-        "AgentIdentity",
-        "RuntimeConfig",
-        "RuntimeLimits",
-    ),
-    "jsrun.agent.core": (
-        "AgentState",
-        "Phase",
-    ),
+    "jsrun.agent.bundle_tool": ("belt_tools", "bundle_tool"),
+    "jsrun.agent.code_tool": ("code_tool",),
+    "jsrun.agent.config": ("AgentIdentity", "RuntimeConfig", "RuntimeLimits"),
+    "jsrun.agent.core": ("AgentState", "Phase"),
     "jsrun.agent.dispatcher": ("EventDispatcher",),
     "jsrun.agent.errors": (
         "ActorStart",
@@ -329,14 +328,7 @@ _HOMES = {
         "ToolArguments",
     ),
     "jsrun.agent.mailbox": ("RunOutcome",),
-    "jsrun.agent.messages": (
-        "AssistantMessage",
-        "Message",
-        "SystemMessage",
-        "ToolCall",
-        "ToolMessage",
-        "UserMessage",
-    ),
+    "jsrun.agent.messages": ("AssistantMessage", "Message", "SystemMessage", "ToolCall", "ToolMessage", "UserMessage"),
     "jsrun.agent.otel": ("OtelInstrumentation",),
     "jsrun.agent.provider": (
         "Delta",
@@ -379,18 +371,22 @@ _HOMES = {
     ),
     "jsrun.agent.stores.memory": ("MemorySessions",),
     "jsrun.agent.stores.sqlite": ("SqliteSessions",),
-    "jsrun.agent.supervisor": (
-        "ChildSpec",
-        "Supervisor",
-        "supervised",
-        "supervised_with_session_store",
-    ),
-    "jsrun.agent.tools": (
-        "Tool",
-        "ToolContext",
-        "ToolDefinition",
-        "ToolRegistry",
-    ),
+    "jsrun.agent.supervisor": ("ChildSpec", "Supervisor", "supervised", "supervised_with_session_store"),
+    "jsrun.agent.tools": ("Tool", "ToolContext", "ToolDefinition", "ToolRegistry"),
 }
 
+# Functions that have the name of the module that defines them.
+_FUNCTIONS = ("bundle_tool", "code_tool")
+
+
+class _Package(ModuleType):
+    """The package, whose names are the functions: importing a submodule would put the module in their place."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _FUNCTIONS and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 __getattr__, __dir__ = attach(__name__, _HOMES)
