@@ -76,7 +76,10 @@ def _bundles(item: str) -> list[Bundle]:
         if not found:
             raise Refusal(f'--belt "{item}": there is no bundle in this directory.', code="not-found")
         return [load_bundle(str(bundle))[0] for bundle in found]
-    return [load_bundle(item)[0]]
+    try:
+        return [load_bundle(item)[0]]
+    except Refusal as refusal:
+        raise Refusal(f"--belt: {refusal}", code=refusal.code, diagnostics=refusal.diagnostics) from None
 
 
 def _of_object(item: str) -> list[Tool]:

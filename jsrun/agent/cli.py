@@ -14,8 +14,9 @@ from jsrun.agent.belt_items import BeltItems, read_items
 from jsrun.agent.config import RuntimeConfig
 from jsrun.agent.console import Console, history_lines, print_record, unfinished
 from jsrun.agent.dispatcher import EventDispatcher
-from jsrun.agent.errors import SessionError, StartError
+from jsrun.agent.errors import SessionError, SessionLoad, StartError
 from jsrun.agent.message_json import message_to_json
+from jsrun.agent.messages import has_surrogate
 from jsrun.agent.provider import Provider
 from jsrun.agent.providers.retrying import RetryingProvider
 from jsrun.agent.providers.script import ScriptProvider
@@ -107,10 +108,12 @@ def command(
         raise Refusal("--timeout: seconds above 0 are needed.", code="usage")
     if model is None:
         raise Refusal('--model is missing: name one as "PROVIDER:NAME", or offline "script:FILE".', code="usage")
-    if prompt is None and not go_on and not sys.stdin.isatty():
+    if prompt is None and not go_on and not (sys.stdin is not None and sys.stdin.isatty()):
         prompt = _piped()
     if prompt is not None and not prompt.strip():
         raise Refusal("--prompt: the prompt is blank; say what the agent is to do.", code="usage")
+    if prompt is not None and has_surrogate(prompt):
+        raise Refusal("--prompt: the prompt is not text in the encoding of this system.", code="usage")
     once = prompt is not None or go_on
     wanted = _Wanted(
         provider=provider_of(model),
@@ -145,6 +148,8 @@ async def _converse(wanted: _Wanted) -> int:
             else:
                 store = (await stack.enter_async_context(SqliteSessions(wanted.database))).open(wanted.session)
                 agent = await start_with_session_store(config, store)
+        except SessionLoad as error:
+            raise _unusable(error.error) from None
         except StartError as error:
             raise Refusal(f"The agent cannot start: {error}.") from None
         await stack.enter_async_context(agent)
@@ -231,7 +236,12 @@ async def _catalog(path: Path, work: Callable[[SessionCatalog], Awaitable[T]]) -
         async with SqliteSessions(path) as catalog:
             return await work(catalog)
     except SessionError as error:
-        raise Refusal(f"{path}: {error}.") from None
+        raise _unusable(error) from None
+
+
+def _unusable(error: SessionError) -> Refusal:
+    """For sessions that cannot be used; the error names the file."""
+    return Refusal(f"--db: {error}.")
 
 
 def _session_id(text: str, option: str) -> str:
@@ -242,6 +252,8 @@ def _session_id(text: str, option: str) -> str:
 
 
 def _piped() -> str:
+    if sys.stdin is None:  # closed by whoever started the command
+        raise Refusal("--prompt is missing, and there is no standard input to read one from.", code="usage")
     data = sys.stdin.buffer.read(_MAX_PROMPT_BYTES + 1)
     if len(data) > _MAX_PROMPT_BYTES:
         raise Refusal(f"The prompt on standard input is longer than {_MAX_PROMPT_BYTES:,} bytes.", code="input")

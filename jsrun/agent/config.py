@@ -92,8 +92,16 @@ class RuntimeConfig:
         if not isinstance(self.limits, RuntimeLimits):
             raise InvalidConfiguration("limits must be RuntimeLimits")
         object.__setattr__(self, "hooks", tuple(self.hooks))
+        if not isinstance(self.settings, InferenceSettings):
+            raise InvalidConfiguration("settings must be InferenceSettings")
+        if not isinstance(self.identity, AgentIdentity):
+            raise InvalidConfiguration("identity must be an AgentIdentity")
+        if self.system_prompt is not None and not isinstance(self.system_prompt, str):
+            raise InvalidConfiguration("system_prompt must be text or None")
         seen: set[str] = set()
         for hooks in self.hooks:
+            if not isinstance(getattr(hooks, "name", None), str):
+                raise InvalidConfiguration(f"hooks must be Hooks, got a {type(hooks).__name__}")
             if hooks.name in seen:
                 raise InvalidConfiguration(f"hooks: the name {hooks.name!r} stands twice")
             seen.add(hooks.name)

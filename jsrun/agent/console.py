@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
 from jsrun._threads import in_thread
-from jsrun.agent.errors import AgentError, RunCancelled, RunError
+from jsrun.agent.errors import AgentError, RunCancelled, RunError, RuntimeFault
 from jsrun.agent.events import EventRecord, ToolBlocked, ToolExecuted, ToolStarted
 from jsrun.agent.handle import RunHandle
 from jsrun.agent.messages import AssistantMessage, Message, ToolMessage, UserMessage, open_calls
 from jsrun.agent.runtime import Agent
-from jsrun.cli.output import print_problem
+from jsrun.cli.output import Refusal, print_problem
 from jsrun.terminal import read_line, write
+from ptc.command_line import drop_output
 
 ANSWERED: Final = 0
 FAILED: Final = 2
@@ -77,7 +78,7 @@ class Console:
         message = outcome.message
         assert message is not None
         if not self._as_json:
-            print(_sendable(message.content), flush=True)
+            _answer(message.content)
         if message.stop_reason not in (None, "stop"):
             print_problem(f"The answer was cut ({message.stop_reason}); continue to go on.")
             return FAILED
@@ -180,7 +181,7 @@ def _interrupts(cancel: Callable[[], None]) -> Iterator[None]:
 def _told(error: AgentError) -> str:
     if error == RunCancelled("caller"):
         return "Cancelled. The session keeps what was done."
-    text = str(error)
+    text = error.detail if isinstance(error, RuntimeFault) else str(error)
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -189,7 +190,13 @@ def _short(text: str, most: int = 200) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def _sendable(text: str) -> str:
-    """The text as the output can hold it."""
+def _answer(text: str) -> None:
+    """The text on stdout, as that can hold it. Refusal if it cannot be written; BrokenPipeError if nobody reads."""
     encoding = sys.stdout.encoding or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)
+    try:
+        print(text.encode(encoding, "replace").decode(encoding), flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        drop_output()
+        raise Refusal(f"The answer cannot be written: {error.strerror}.") from None

@@ -8,6 +8,7 @@ from typing import Any, Final
 from jsrun.agent.bundle_tool import door_answer
 from jsrun.agent.config import RuntimeConfig
 from jsrun.agent.errors import InferenceError, IterationLimit, RunCancelled, RunError, StartError, ToolError
+from jsrun.agent.handle import check_max_tokens
 from jsrun.agent.messages import clean_text
 from jsrun.agent.runtime import start
 from jsrun.agent.tools import Tool, ToolContext, ToolDefinition, ToolRegistry
@@ -36,12 +37,13 @@ _CANCELLED: Final[dict[str, Reason]] = {"deadline": "wall", "tokens": "tokens"}
 class AgentGeneralist:
     """A `jsrun.Generalist`: one fresh agent for each job, made of `config` with the tools of the job.
 
-    max_tokens: the budget of a job, input plus output; the manifest's deadline follows from it.
+    max_tokens: the budget of a job, input plus output; the manifest's deadline follows from it. ValueError unless it is
+    None or a whole number above 0.
     """
 
     def __init__(self, config: RuntimeConfig, max_tokens: int | None = None) -> None:
         self._config = config
-        self._max_tokens = max_tokens
+        self._max_tokens = check_max_tokens(max_tokens)
 
     async def take(self, job: LongWay, env: Env) -> RunResult:
         """Do the job; every ending is a result. Cancelling it cancels the agent."""

@@ -2,7 +2,9 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -106,7 +108,9 @@ class Hooks:
             if function is not None and not callable(function):
                 raise InvalidConfiguration(f"hooks {self.name!r}: {point} cannot be called")
         timeout = self.timeout
-        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0):
+        if timeout is not None and (
+            isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0
+        ):
             raise InvalidConfiguration(f"hooks {self.name!r}: timeout must be None or seconds above 0")
 
 
@@ -136,6 +140,18 @@ class Blocked:
 
 class _Failed(Exception):
     """One hook failed; it has been told."""
+
+
+@dataclass(slots=True, eq=False)
+class _AtWork:
+    """A hook of a runner, until it is over."""
+
+    runner: "HookRunner"
+    over: bool = False
+
+
+# The hooks that the code asking was called from, outermost first.
+_callers: ContextVar[tuple[_AtWork, ...]] = ContextVar("jsrun.agent.hooks", default=())
 
 
 class HookRunner:
@@ -245,11 +261,31 @@ class HookRunner:
             except _Failed:
                 continue
 
+    def calls_me(self) -> bool:
+        """Is the code that asks part of a hook of this runner? Then it must not wait for what waits for the hook."""
+        return any(hook.runner is self and not hook.over for hook in _callers.get())
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        hook = _AtWork(self)
+        token = _callers.set((*_callers.get(), hook))
+        try:
+            yield
+        finally:
+            hook.over = True
+            _callers.reset(token)
+
     async def _call(self, hooks: Hooks, point: HookPoint, *seen: object) -> object:
         """What the hook returns, None if there is none. Raises _Failed for a hook that raises or takes too long."""
         function = getattr(hooks, point)
         if function is None:
             return None
+        with self._at_work():
+            return await self._ask(hooks, point, function, seen)
+
+    async def _ask(
+        self, hooks: Hooks, point: HookPoint, function: Callable[..., object], seen: tuple[object, ...]
+    ) -> object:
         try:
             answer = function(*seen)
         except KeyboardInterrupt:

@@ -130,7 +130,10 @@ class Agent:
         return await reply_to
 
     async def stop(self) -> None:
-        """End the agent, cutting a run short, and wait for its end. Stopping twice is fine."""
+        """End the agent, cutting a run short, and wait for its end. Stopping twice is fine.
+
+        A hook of the agent does not wait: the agent ends when the hook has ended.
+        """
         self._check_loop()
         await self._port.stop()
 
@@ -165,7 +168,9 @@ class ActorPort:
     async def stop(self) -> None:
         """Stop the actor and wait for its end."""
         self.actor.post(Stop())
-        if self.actor.task is not None:
+        if self.actor.keeper.hooks.calls_me():
+            await asyncio.sleep(0)  # the actor hears of it before the hook goes on
+        elif self.actor.task is not None:
             await asyncio.wait({self.actor.task})
 
 

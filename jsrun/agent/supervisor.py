@@ -206,7 +206,9 @@ class _Child:
         if self._actor is None or self._actor.task is None:
             return
         self._actor.post(Stop())
-        if self.watched:
+        if self._actor.keeper.hooks.calls_me():
+            await asyncio.sleep(0)  # the actor hears of it before the hook goes on
+        elif self.watched:
             await self.ended.wait()
         else:
             await asyncio.wait({self._actor.task})

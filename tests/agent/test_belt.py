@@ -330,3 +330,10 @@ async def test_any_json_is_a_job() -> None:
         job = LongWay(manifest, given, "threw", "It threw.", (), "", (), Fuel(), "r")
         result = await generalist.take(job, UnwiredEnv())
         assert (result.status, result.output) == ("finished", number)
+
+
+@pytest.mark.parametrize("ceiling", [0, -1, True, 1.5])
+def test_a_bad_budget_of_a_generalist_is_refused(ceiling: Any) -> None:
+    """AGT-084 When it is made, not when a job has already fallen back."""
+    with pytest.raises(ValueError, match="max_tokens"):
+        AgentGeneralist(config(script()), ceiling)

@@ -32,6 +32,7 @@ from jsrun.agent.runtime import (
     try_run_continue,
 )
 from jsrun.agent.stores.memory import MemorySessions
+from jsrun.agent.supervisor import Supervisor, supervised
 from jsrun.agent.tools import ToolContext
 from tests.agent.helpers import (
     DONE,
@@ -127,6 +128,49 @@ async def test_a_handler_and_a_hook_may_stop_their_own_agent(where: str) -> None
         with pytest.raises(RunCancelled):
             await run(agent, "hi")
         await agent.stop()
+
+
+@pytest.mark.parametrize("point", ["on_tool_result", "on_complete", "on_session_shutdown"])
+@pytest.mark.parametrize("watched", [False, True])
+async def test_a_hook_that_nothing_cuts_short_may_stop_its_own_agent(point: str, watched: bool) -> None:
+    """AGT-023 It goes on at once, and the agent ends after it, under a supervisor too."""
+    stopped = asyncio.Event()
+
+    async def end(*given: object) -> None:
+        await agent.stop()
+        stopped.set()
+
+    mine = config(script(asks(call("a")), DONE), hooks=(Hooks("end", timeout=None, **{point: end}),))
+    async with asyncio.timeout(PATIENCE_S), Supervisor([supervised(mine, name="a")]) as supervisor:
+        agent = supervisor.agent("a") if watched else await start(mine)
+        await try_run(agent, "hi")
+        await agent.stop()
+        assert stopped.is_set()
+        with pytest.raises(AgentUnavailable):
+            await run(agent, "again")
+
+
+async def test_what_a_hook_leaves_behind_waits_for_the_end_as_others_do() -> None:
+    """AGT-023 Once the hook is over, `stop` returns when the agent has ended."""
+    left: list[asyncio.Task[None]] = []
+
+    async def late() -> None:
+        await asyncio.sleep(0)
+        await agent.stop()
+        assert notes == ["ended"]
+
+    async def end(*given: object) -> None:
+        await asyncio.sleep(0.01)
+        notes.append("ended")
+
+    def leave(*given: object) -> None:
+        left.append(asyncio.create_task(late()))
+
+    notes: list[str] = []
+    agent = await start(config(script(DONE), hooks=(Hooks("h", on_complete=leave, on_session_shutdown=end),)))
+    async with asyncio.timeout(PATIENCE_S):
+        await run(agent, "hi")
+        await left[0]
 
 
 async def test_a_report_of_another_run_or_step_is_ignored() -> None:

@@ -145,7 +145,7 @@ def test_a_session_is_listed_continued_and_deleted_by_other_processes(folder: Pa
         (["--model", "script:bad.json"], "--model: the script bad.json, step 1"),
         (["--model", "nonsense:x"], "--model: "),
         (["--model", "script:ok.json", "--session", "../x"], "--session: a session id begins with"),
-        (["--model", "script:ok.json", "--belt", "absent"], 'no bundle "absent"'),
+        (["--model", "script:ok.json", "--belt", "absent"], '--belt: There is no bundle "absent"'),
         (["--model", "script:ok.json", "--belt", "absent:tool"], '--belt "absent:tool"'),
         (["--model", "script:ok.json", "--belt", "agent_test_tools:number"], "a Tool, a Belt or a list of them"),
         (["--model", "script:ok.json", "--belt", "workspace", "--belt", "workspace"], "two tools are called 'read'"),
@@ -154,10 +154,12 @@ def test_a_session_is_listed_continued_and_deleted_by_other_processes(folder: Pa
         (["--model", "script:ok.json", "--timeout", "x"], "--timeout"),
         (["--model", "script:ok.json", "--max-iterations", "0"], "--max-iterations"),
         (["--model", "script:ok.json", "--continue"], "--continue"),
-        (["--model", "script:ok.json", "--session", "s", "--db", "no.db"], "no.db"),
+        (["--model", "script:ok.json", "--session", "s", "--db", "no.db"], "--db: no.db: "),
+        (["--list-sessions", "--db", "no.db"], "--db: no.db: "),
         (["--show-session", "absent"], 'There is no session "absent"'),
         (["--delete-session", "absent"], 'There is no session "absent"'),
         (["--model", "script:ok.json", "--prompt", " "], "--prompt: the prompt is blank"),
+        (["--model", "script:ok.json", "--prompt", "\udcff"], "--prompt: the prompt is not text"),
     ],
 )
 def test_a_bad_option_is_one_sentence(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,6 +174,24 @@ def test_a_bad_option_is_one_sentence(options: list[str], said: str, capsys: pyt
     assert "Traceback" not in captured.err
     assert said in captured.err, captured.err
     assert len(captured.err.strip().splitlines()) == 1
+
+
+def test_a_command_without_standard_input_is_told_to_give_a_prompt(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AGT-086 Whoever started it closed the input."""
+    monkeypatch.setattr("sys.stdin", None)
+    assert call(["agent", "--model", write("ok.json", "fine")]) == 1
+    assert capsys.readouterr().err == "--prompt is missing, and there is no standard input to read one from.\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device here that is always full")
+def test_an_answer_that_cannot_be_written_is_one_sentence() -> None:
+    """AGT-085 The run is over, but nobody got its answer."""
+    command = [sys.executable, "-m", "jsrun", "agent", "--model", write("ok.json", "fine"), "--prompt", "go"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stderr) == (1, "The answer cannot be written: No space left on device.\n")
 
 
 class Terminal:

@@ -272,6 +272,7 @@ async def test_a_hook_may_call_the_agent_it_serves() -> None:
         ({"name": "h", "on_error": 3}, "on_error"),
         ({"name": "h", "timeout": 0}, "timeout"),
         ({"name": "h", "timeout": True}, "timeout"),
+        ({"name": "h", "timeout": float("nan")}, "timeout"),
     ],
 )
 def test_bad_hooks_are_refused(options: dict[str, Any], field: str) -> None:

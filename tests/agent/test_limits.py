@@ -137,6 +137,10 @@ async def test_lone_surrogates_of_a_model_become_replacement_characters() -> Non
         ({"tools": ()}, "tools"),
         ({"limits": None}, "limits"),
         ({"hooks": (Hooks("h"), Hooks("other"), Hooks("h"))}, "hooks: the name 'h'"),
+        ({"hooks": ("h",)}, "hooks"),
+        ({"settings": {"temperature": 1}}, "settings"),
+        ({"identity": "me"}, "identity"),
+        ({"system_prompt": b"be kind"}, "system_prompt"),
     ],
 )
 def test_a_bad_configuration_names_the_field(options: dict[str, Any], name: str) -> None:

@@ -17,6 +17,18 @@ def test_every_public_name_is_there() -> None:
         assert name in dir(jsrun.agent)
 
 
+def test_a_function_with_the_name_of_its_module_is_the_function() -> None:
+    """AGT-082 Whatever was imported before."""
+    code = (
+        "import jsrun.agent.belt_items, jsrun.agent.code_tool, jsrun.agent.bundle_tool;"
+        "from jsrun.agent.code_tool import code_tool as inner;"
+        "from jsrun.agent import belt_tools, bundle_tool, code_tool;"
+        "print(code_tool is inner, callable(bundle_tool), callable(belt_tools))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "True True True"
+    assert callable(jsrun.agent.bundle_tool)
+
+
 def test_importing_the_package_loads_nothing_heavy() -> None:
     """AGT-078 Each part is loaded when its name is first asked for."""
     code = f"import sys, jsrun.agent; print([name for name in {HEAVY!r} if name in sys.modules])"
