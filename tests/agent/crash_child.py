@@ -12,14 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jsrun.agent.tools import Tool, ToolContext, ToolDefinition, ToolRegistry
-
 from jsrun.agent.config import RuntimeConfig
 from jsrun.agent.messages import AssistantMessage, ToolCall, ToolMessage
 from jsrun.agent.provider import InferenceRequest, InferenceResult
 from jsrun.agent.runtime import start_with_session_store
 from jsrun.agent.session import CommitAck, Session, SessionCommit
 from jsrun.agent.stores.sqlite import SqliteSessions, SqliteStore
+from jsrun.agent.tools import Tool, ToolContext, ToolDefinition, ToolRegistry
 
 CALLS = (ToolCall("a", "note", "{}"), ToolCall("b", "note", "{}"))
 
