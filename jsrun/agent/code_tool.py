@@ -39,12 +39,11 @@ def code_tool(registry: ToolRegistry, mode: CodeMode = "both", *, runtime: Runti
             return await _run(own, registry, arguments, context)
 
     try:
-        shown = CodeTools(
-            runtime or Runtime(spares=0), _functions(registry, lambda tool: tool.parameters, _unbound), "ptc"
-        )
+        functions = _functions(registry, lambda tool: tool.parameters, _unbound)
+        shown = CodeTools(runtime or Runtime(spares=0), functions, "ptc" if mode == "only" else "both")
     except UsageError as error:
         raise InvalidConfiguration(f"the tools of programs: {error}") from None
-    (offered,) = shown.schemas()
+    offered = next(schema for schema in shown.schemas() if schema["name"] == RUN_CODE)
     definition = ToolDefinition(RUN_CODE, f"{offered['description']}\n\n{shown.prompt()}", offered["parameters"])
     run_code = Tool(definition, handler, timeout=None, repeatable=False)
     return ToolRegistry([run_code] if mode == "only" else [*registry, run_code])

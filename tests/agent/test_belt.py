@@ -22,7 +22,7 @@ from jsrun.belt import Belt
 from jsrun.belt import tool as belt_function
 from jsrun.long_way import LongWay
 from jsrun.testing import bundle
-from tests.agent.helpers import DONE, Hang, Seen, asks, call, config, costing, eventually, results, script, tool
+from tests.agent.helpers import DONE, Hang, Seen, asks, call, config, costing, eventually, results, script, seen, tool
 
 OUTPUT = {
     "type": "object",
@@ -215,6 +215,17 @@ async def test_in_mode_only_the_other_tools_are_hidden() -> None:
     assert [id for id, _arguments in asked] == ["p:1"]
     with pytest.raises(InvalidConfiguration, match="both"):
         code_tool(ToolRegistry(), "other")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("mode", "rule"), [("both", "directly when one call will do"), ("only", "refused")]
+)
+def test_the_model_is_told_whether_it_may_call_tools_directly(mode: Any, rule: str) -> None:
+    """AGT-083 As it is in this mode."""
+    (told,) = [one for one in code_tool(ToolRegistry([tool(seen)]), mode).definitions if one.name == "run_code"]
+    assert rule in told.description
+    assert "look" in told.description
+    assert ("refused" in told.description) == (mode == "only")
 
 
 # --- the generalist ---
