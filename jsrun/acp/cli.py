@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from jsrun._threads import in_thread
+from jsrun.agent.command_loop import run_command
 from jsrun.bundle import Bundle
 from jsrun.cli.finding import load_bundle
 from jsrun.cli.journal import DEFAULT_JOURNAL
@@ -78,9 +79,9 @@ def command(
     logging.getLogger("jsrun").addHandler(logging.StreamHandler())
     if bundle is not None:
         loaded, _place = load_bundle(bundle)
-        asyncio.run(_serve_bundle(loaded, wanted))
+        run_command(_serve_bundle(loaded, wanted))
     else:
-        asyncio.run(_serve_agent(wanted))
+        run_command(_serve_agent(wanted))
     return 0
 
 

@@ -11,8 +11,9 @@ from typing import Annotated, TypeVar
 import typer
 
 from jsrun.agent.belt_items import BeltItems, read_items
+from jsrun.agent.command_loop import run_command
 from jsrun.agent.config import RuntimeConfig
-from jsrun.agent.console import Console, history_lines, print_record, unfinished
+from jsrun.agent.console import FAILED, Console, Left, history_lines, print_record, unfinished
 from jsrun.agent.dispatcher import EventDispatcher
 from jsrun.agent.errors import SessionError, SessionLoad, StartError
 from jsrun.agent.message_json import message_to_json
@@ -128,7 +129,11 @@ def command(
         timeout=ONE_SHOT_TIMEOUT if timeout is None and once else timeout,
         as_json=as_json,
     )
-    return asyncio.run(_converse(wanted))
+    try:
+        return run_command(_converse(wanted))
+    except Left:
+        print_problem("Interrupted.")
+        return FAILED
 
 
 async def _converse(wanted: _Wanted) -> int:

@@ -24,6 +24,10 @@ FAILED: Final = 2
 _HELP = "/continue goes on with unfinished work, /reload reads the session again, /history shows it, /quit leaves"
 
 
+class Left(KeyboardInterrupt):
+    """A second Ctrl-C: whoever waits for a run to end waits no longer."""
+
+
 class Console:
     """One agent at a terminal or a pipe.
 
@@ -160,13 +164,15 @@ async def _prompt() -> str | None:
 
 @contextlib.contextmanager
 def _interrupts(cancel: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile Ctrl-C means this; the next one ends the command."""
+    """Meanwhile Ctrl-C means this; the next one raises Left, out of the event loop."""
     loop = asyncio.get_running_loop()
 
     def interrupted() -> None:
         loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, _leave)
         cancel()
 
+    before = signal.getsignal(signal.SIGINT)
     try:
         loop.add_signal_handler(signal.SIGINT, interrupted)
     except (NotImplementedError, RuntimeError, ValueError):  # no signals on this platform or thread
@@ -176,6 +182,11 @@ def _interrupts(cancel: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)
+
+
+def _leave(_number: int, _frame: object) -> None:
+    raise Left
 
 
 def _told(error: AgentError) -> str:

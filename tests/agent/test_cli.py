@@ -26,6 +26,14 @@ from jsrun.belt import Belt, tool
 async def hang(arguments, context):
     await asyncio.sleep(600)
 
+async def hang_on(arguments, context):
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            pass
+
+stubborn = Tool(ToolDefinition("stubborn", "Hangs, whatever happens.", {"type": "object"}), hang_on)
 slow = Tool(ToolDefinition("slow", "Hangs.", {"type": "object"}), hang)
 
 @tool
@@ -288,3 +296,23 @@ def test_ctrl_c_in_a_single_run_exits_with_2(folder: Path) -> None:
     out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (2, "")
     assert "Cancelled. The session keeps what was done." in err
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_the_command_though_a_tool_ignores_it(times: int) -> None:
+    """AGT-085 the first cancels the run, the second leaves at once; what ignores both is left behind."""
+    model = write("s.json", {"calls": [{"name": "stubborn"}]})
+    command = [sys.executable, "-m", "jsrun", "agent", "--model", model, "--belt", "agent_test_tools:stubborn"]
+    process = subprocess.Popen(
+        [*command, "--prompt", "go", "--session", "c"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    assert "stubborn" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    if times == 2:
+        time.sleep(0.3)  # two signals at once are one
+        process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (2, "")
+    assert err.splitlines()[-1] == ("Cancelled. The session keeps what was done." if times == 1 else "Interrupted.")
+    assert "Traceback" not in err
