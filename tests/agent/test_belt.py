@@ -217,9 +217,7 @@ async def test_in_mode_only_the_other_tools_are_hidden() -> None:
         code_tool(ToolRegistry(), "other")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("mode", "rule"), [("both", "directly when one call will do"), ("only", "refused")]
-)
+@pytest.mark.parametrize(("mode", "rule"), [("both", "directly when one call will do"), ("only", "refused")])
 def test_the_model_is_told_whether_it_may_call_tools_directly(mode: Any, rule: str) -> None:
     """AGT-083 As it is in this mode."""
     (told,) = [one for one in code_tool(ToolRegistry([tool(seen)]), mode).definitions if one.name == "run_code"]
