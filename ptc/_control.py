@@ -1,6 +1,7 @@
 """The host's end of a control stream: checked frames in, frames with descriptors out, never blocking the loop."""
 
 import asyncio
+import contextlib
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -61,6 +62,17 @@ class ControlStream:
             self._loop.add_writer(self._socket.fileno(), self._writable)
         return True
 
+    def finish(self) -> None:
+        """The peer's process has ended: hear what it still said, then close. `on_lost` is not called.
+
+        Its end is told by another way, and may be heard of before its last words.
+        """
+        if self._closed:
+            return
+        with contextlib.suppress(OSError, ValueError, PtcError):
+            self._receive(self._socket.recv(_CHUNK))  # more than a socket holds
+        self.close()
+
     def close(self) -> None:
         """Close the stream; `on_lost` is not called."""
         if self._closed:
@@ -113,13 +125,16 @@ class ControlStream:
             self._lose()
             return
         try:
-            self._reader.feed(data)
-            while (body := self._reader.next_frame()) is not None:
-                self._on_message(frames.loads(body))
-                if self._closed:
-                    return
+            self._receive(data)
         except (ValueError, PtcError):
             self._lose()
+
+    def _receive(self, data: bytes) -> None:
+        self._reader.feed(data)
+        while (body := self._reader.next_frame()) is not None:
+            self._on_message(frames.loads(body))
+            if self._closed:
+                return
 
     def _lose(self) -> None:
         if not self._closed:

@@ -90,11 +90,12 @@ class ImageProcess:
 
     def exited(self, status: ExitStatus | None) -> None:
         """The process is gone, and its runs with it."""
+        self.dead = True
+        self._control.finish()
         if not self.gone.done():
             self.gone.set_result(status)
         if self._insist is not None:
             self._insist.cancel()
-        self._lost()
         # The signal that ended the image stands for theirs: they die by the death of their parent.
         known = status if status is not None and status.signal is not None else None
         for run in list(self._runs.values()):

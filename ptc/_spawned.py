@@ -311,7 +311,7 @@ class SpawnedProcess:
             os.close(self._pidfd)
             self._pidfd = -1
         self.dead = True
-        self._control.close()
+        self._control.finish()
         if not self.run.is_connected:  # it died before it could become a run
             self._image.spawner.note(self.run.take_native())
             self.run.discard()

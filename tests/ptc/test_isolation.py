@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import ptc
+from ptc._control import ControlStream
 from ptc._memory import resident_bytes
 from tests.ptc.processes import (
     descriptors,
@@ -176,6 +178,27 @@ async def test_a_syntax_error_has_its_place(
     outcome = await runtime.run(code)
     assert outcome.failure == failure
     assert outcome.isolation is None
+
+
+async def test_a_refusal_counts_though_the_end_of_its_process_is_told_first(
+    runtime: ptc.Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PTC-051 The two come by different ways, so the loop may see them in either order."""
+    readable = ControlStream._readable
+    held = 0
+
+    def held_back(stream: ControlStream) -> None:
+        nonlocal held
+        if b'"refused"' in stream._socket.recv(65536, socket.MSG_PEEK):
+            held += 1
+        else:
+            readable(stream)
+
+    monkeypatch.setattr(ControlStream, "_readable", held_back)
+    with pytest.raises(ptc.LoadError) as caught:
+        await runtime.load("return ((1);")
+    assert held > 0
+    assert caught.value.failure.kind == "exception", caught.value.failure
 
 
 async def test_a_syntax_error_about_a_long_name_is_still_one(runtime: ptc.Runtime) -> None:
