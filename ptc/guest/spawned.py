@@ -28,7 +28,13 @@ def main(engine: str, library: str, seccomp: str, control_fd: int, channel_fd: i
     harden.die_with_parent(host)
     harden.keep_both(channel_fd, control_fd)
     harden.die_with_peer(_CHANNEL)
-    serving.end_with(lambda: _Spawned(serving.open_engine(engine, library), seccomp).serve())
+    spawned: list[_Spawned] = []  # kept to the end: to collect an open socket takes calls the filter forbids
+
+    def serve() -> int:
+        spawned.append(_Spawned(serving.open_engine(engine, library), seccomp))
+        return spawned[0].serve()
+
+    serving.end_with(serve)
 
 
 class _Spawned:

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 import pytest
 
 import ptc
+from ptc._spawned import SpawnedImage, SpawnedProcess
 from ptc.guest import harden
+from ptc.outcome import ExitStatus
 from tests.ptc.processes import (
     children,
     descriptors,
@@ -225,3 +227,19 @@ def test_a_process_can_end_with_its_peer() -> None:
     assert os.waitpid(child, os.WNOHANG) == (0, 0)
     ours.close()
     assert os.waitpid(child, 0) == (child, 0)
+
+
+async def test_a_process_that_refuses_its_program_ends_by_itself(spawned: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PTC-051 and not of a system call the filter forbids."""
+    ends: list[ExitStatus | None] = []
+    ended = SpawnedImage.ended
+
+    def record(image: SpawnedImage, process: SpawnedProcess, status: ExitStatus | None) -> None:
+        ends.append(status)
+        ended(image, process, status)
+
+    monkeypatch.setattr(SpawnedImage, "ended", record)
+    async with ptc.Runtime(engine=spawned, process="spawn") as runtime:
+        with pytest.raises(ptc.LoadError):
+            await runtime.load("return ((1);", form="async")
+    assert ends == [ExitStatus(code=0)]
