@@ -17,10 +17,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 from jsrun._parser import parse
 from jsrun.analysis import readable
-from jsrun.deep import run_deep
 from jsrun.positions import Lines
 from jsrun.program import CAPTURE, Edit
 from jsrun.scopes import Node
+from ptc.deep import run_deep
 
 BranchKind: TypeAlias = Literal["if", "?:", "&&", "||", "??", "=", "&&=", "||=", "??=", "loop", "switch", "catch"]
 

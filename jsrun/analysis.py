@@ -14,12 +14,12 @@ import esprima
 
 from jsrun._parser import parse
 from jsrun._text import quoted
-from jsrun.deep import run_deep
 from jsrun.door_calls import door_calls
 from jsrun.entries import find_entry, value_offset
 from jsrun.facts import DOORS, Facts, Name, Place, Problem
 from jsrun.positions import Lines
 from jsrun.scopes import Node, Reference, Walk, global_name, redeclared, targets, walk
+from ptc.deep import run_deep
 
 # Programs somebody works on at one time, and all versions of them since lunch.
 CACHED = 256

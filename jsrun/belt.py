@@ -8,13 +8,13 @@ from typing import TypeAlias, overload
 
 from jsrun import _threads
 from jsrun._text import cut, quoted
-from jsrun.deep import run_deep
 from jsrun.env import ToolResult
 from jsrun.errors import BeltError, DoorFailure
 from jsrun.function_tools import Arguments, docstring, plain, result_schema
 from jsrun.schema_checks import check_schema
 from jsrun.schemas import Schema, copy_json
 from jsrun.whitelist import matches
+from ptc.deep import run_deep
 from ptc.wire import Json
 
 __all__ = ["Belt", "Tool", "ToolFunction", "ToolSpec", "tool"]

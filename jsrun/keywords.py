@@ -5,7 +5,8 @@ every item of an array with every other. What is left of that package's own keyw
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
@@ -20,6 +21,9 @@ Validator: TypeAlias = Any
 Value: TypeAlias = Any
 Errors: TypeAlias = Iterator[ValidationError]
 Keyword: TypeAlias = Callable[[Validator, Value, Value, Value], Errors]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Names listed in one message.
 MOST_NAMES = 10
@@ -244,11 +248,26 @@ def _unevaluated_properties(validator: Validator, subschema: Value, instance: Va
             yield from validator.descend(instance[name], subschema, path=name)
 
 
+def _counted_look(look: Callable[P, set[T]]) -> Callable[P, set[T]]:
+    """A function that goes down a schema beside the keywords; it has the same bounds as they."""
+
+    @wraps(look)
+    def counted(*args: P.args, **kwargs: P.kwargs) -> set[T]:
+        limits = BUDGET.get()
+        limits.enter()
+        try:
+            return look(*args, **kwargs)
+        finally:
+            limits.leave()
+
+    return counted
+
+
+@_counted_look
 def _evaluated_properties(validator: Validator, instance: Value, schema: Value, own: bool = False) -> set[str]:
     """The properties that the other keywords of a schema look at; `own` leaves the asking keyword itself out."""
     if not isinstance(schema, dict):
         return set()
-    BUDGET.get().spend()
     if "additionalProperties" in schema or ("unevaluatedProperties" in schema and not own):
         return set(instance)
     done = {name for name in instance if _named(name, schema)}
@@ -260,11 +279,11 @@ def _evaluated_properties(validator: Validator, instance: Value, schema: Value, 
     return done
 
 
+@_counted_look
 def _evaluated_items(validator: Validator, instance: Value, schema: Value, own: bool = False) -> set[int]:
     """The items that the other keywords of a schema look at."""
     if not isinstance(schema, dict):
         return set()
-    BUDGET.get().spend()
     if "items" in schema or ("unevaluatedItems" in schema and not own):
         return set(range(len(instance)))
     done = set(range(len(schema.get("prefixItems", ()))))
@@ -379,8 +398,12 @@ _KEYWORDS: Mapping[str, Keyword] = {
 
 def _counted(keyword: Keyword) -> Keyword:
     def counted(validator: Validator, value: Value, instance: Value, schema: Value) -> Errors:
-        BUDGET.get().spend()
-        return keyword(validator, value, instance, schema) or iter(())
+        limits = BUDGET.get()
+        limits.enter()
+        try:
+            yield from keyword(validator, value, instance, schema) or ()
+        finally:
+            limits.leave()
 
     return counted
 

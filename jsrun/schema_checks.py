@@ -17,8 +17,8 @@ from referencing.jsonschema import DRAFT202012
 
 from jsrun._budget import BUDGET, Budget, OverBound
 from jsrun._text import compact_json, cut, quoted
-from jsrun.deep import run_deep
 from jsrun.keywords import BoundedValidator, kind
+from ptc.deep import run_deep
 from ptc.wire import Json
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -14,7 +14,6 @@ from referencing.jsonschema import DRAFT202012
 
 from jsrun._budget import MAX_SECONDS, Budget, OverBound
 from jsrun._text import quoted
-from jsrun.deep import run_deep, start_deep
 from jsrun.keywords import BoundedValidator, in_order, kind, names_text
 from jsrun.schema_checks import (
     IN_VALUES,
@@ -27,6 +26,7 @@ from jsrun.schema_checks import (
     schema_problems,
     subschemas,
 )
+from ptc.deep import run_deep, start_deep
 from ptc.wire import Json
 
 # Mismatches told besides missing names: enough to see what is wrong, few enough to read.

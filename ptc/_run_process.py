@@ -24,7 +24,7 @@ _BEFORE_BOOT_BYTES = 65_536
 
 
 class RunSink(Protocol):
-    """Who hears of one run's process. Calls come in this order: any of the first two, `lost`, `exited`."""
+    """Who hears of one run's process. `lost` comes once, after all bytes; `exited` comes once, before or after that."""
 
     def received(self, data: bytes) -> None:
         """Bytes from the channel."""

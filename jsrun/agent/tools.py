@@ -9,12 +9,12 @@ from jsrun import strictjson
 from jsrun._threads import in_thread
 from jsrun.agent.errors import InvalidConfiguration
 from jsrun.agent.messages import clean_text
-from jsrun.deep import run_deep
 from jsrun.diagnostics import Diagnostic
 from jsrun.regex import EngineRegexTester
 from jsrun.schema_checks import check_schema
 from jsrun.schemas import Schema, copy_json
 from jsrun.spend import Spend
+from ptc.deep import run_deep
 from ptc.outcome import UNSET, Unset
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ it takes longer than a moment, nothing is ever fetched, and no message holds a w
 import asyncio
 import logging
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
@@ -16,8 +16,9 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
+from ptc.deep import run_deep, start_deep
 from ptc.errors import CallError, NotJson, UsageError
-from ptc.tools.keywords import OWN_WORDS, Budget, OverBudgetError, make_validator, spending
+from ptc.tools.keywords import OWN_WORDS, Budget, OverBudgetError, TooDeepError, make_validator, spending
 from ptc.tools.model import copy_json
 from ptc.tools.patterns import TooLongError, pattern
 from ptc.tools.render import short_json
@@ -30,6 +31,8 @@ QUICK_EVALUATIONS: Final = 1_000
 # Processor time of a check in its thread. The largest value that crosses, a list of a million numbers, needs about as
 # long.
 MAX_SECONDS: Final = 5.0
+# Levels of arrays and objects in a schema. To check it as a schema takes time that grows with their square.
+MAX_LEVELS: Final = 512
 # Told to the caller: enough to see what is wrong, few enough to read.
 MOST_PROBLEMS: Final = 3
 _WANTED_CHARS: Final = 200
@@ -55,9 +58,11 @@ class Arguments:
             raise UsageError(str(error)) from None
         if not isinstance(copied, dict) or copied.get("type", "object") != "object":
             raise UsageError('parameters: the schema of an object is needed, {"type": "object", …}')
+        if not _is_flat(copied):
+            raise UsageError(f"parameters: nested too deep to be checked, more than {MAX_LEVELS} levels")
         for inner in subschemas(copied):
             inner.pop("$schema", None)  # by it the package would choose other keywords than ours
-        _check_schema(copied)
+        run_deep(lambda: _check_schema(copied))
         self._validator = make_validator(copied)
 
     async def check(self, arguments: Json) -> None:
@@ -72,7 +77,7 @@ class Arguments:
     async def _problems_slowly(self, arguments: Json) -> list[str]:
         budget = Budget(seconds=MAX_SECONDS)
         try:
-            return await asyncio.to_thread(self._problems, arguments, budget)
+            return await asyncio.wrap_future(start_deep(lambda: self._problems(arguments, budget)))
         except OverBudgetError:
             return [f"checking them takes more than {MAX_SECONDS:g} s; make them smaller"]
         finally:
@@ -86,7 +91,7 @@ class Arguments:
                 return [_problem(error) for error in islice(self._validator.iter_errors(arguments), MOST_PROBLEMS)]
         except OverBudgetError:
             raise
-        except RecursionError:
+        except (TooDeepError, RecursionError):
             return ["args: nested too deep to be checked"]
         except TooLongError:
             return ["args: a text is too long to be searched for a pattern"]
@@ -120,6 +125,16 @@ def subschemas(schema: Json) -> Iterator[dict[str, Json]]:
             pending.extend((inner, key in _NAMED) for key, inner in item.items() if key not in _DATA)
 
 
+def _is_flat(schema: Json) -> bool:
+    layer: list[Json] = [schema]
+    for _ in range(MAX_LEVELS):
+        containers = (
+            item.values() if isinstance(item, dict) else item for item in layer if isinstance(item, dict | list)
+        )
+        layer = list(chain.from_iterable(containers))
+    return not layer
+
+
 def _check_schema(schema: dict[str, Json]) -> None:
     # Without a checker of formats, which would take patterns for Python's. (That it may be None is not in the types.)
     check: Any = Draft202012Validator.check_schema
@@ -128,8 +143,6 @@ def _check_schema(schema: dict[str, Json]) -> None:
     except SchemaError as error:
         where = path_text("parameters", list(error.absolute_path))
         raise UsageError(f"{where}: not valid JSON Schema, Draft 2020-12: {error.message:.200}") from None
-    except RecursionError:
-        raise UsageError("parameters: nested too deep to be checked") from None
     known = {id(inner): inner for inner in subschemas(schema)}
     keywords = {keyword for inner in known.values() for keyword in inner}
     if {"patternProperties", "unevaluatedProperties"} <= keywords:

@@ -21,13 +21,19 @@ from ptc.tools.patterns import pattern
 from ptc.tools.render import json_text
 from ptc.wire import Json
 
-__all__ = ["OWN_WORDS", "Budget", "OverBudgetError", "Validator", "make_validator", "spending"]
+__all__ = ["OWN_WORDS", "Budget", "OverBudgetError", "TooDeepError", "Validator", "make_validator", "spending"]
 
 # A validator of a package without precise types, and the value of a keyword.
 Validator: TypeAlias = Any
 _Wanted: TypeAlias = Any
 _Errors: TypeAlias = Iterator[ValidationError]
 _Keyword: TypeAlias = Callable[[Validator, _Wanted, Json, Mapping[str, Any]], _Errors]
+
+# Keywords inside one another, in a check with a stack of its own (`ptc.deep`). A schema that refers to itself in place
+# would go on for ever, and extension code that `jsonschema` needs panics at Python's own limit.
+MAX_DEPTH: Final = 3_000
+# The same in a check on the caller's stack, of which Python gives a thousand frames to everything.
+QUICK_DEPTH: Final = 30
 
 # The clock is read once in so many evaluations, since reading it costs as much as one.
 _GLANCE: Final = 64
@@ -49,20 +55,41 @@ class OverBudgetError(Exception):
     """A check takes more than it may."""
 
 
+class TooDeepError(Exception):
+    """A check goes deeper than it may."""
+
+
 class Budget:
-    """What one check may use: so many evaluations, or seconds of its thread's processor time."""
+    """What one check may use: so many evaluations on its caller's stack, or seconds of processor time of its thread."""
 
     def __init__(self, *, evaluations: int | None = None, seconds: float | None = None) -> None:
         self._evaluations = evaluations
         self._seconds = seconds
         self._until = 0.0
         self._spent = 0
+        self._depth = 0
         self._next_glance = 0
         self._stopped = False
 
     def stop(self) -> None:
         """Let the check end at its next glance at the clock."""
         self._stopped = True
+
+    def enter(self) -> None:
+        """Book one evaluation, inside which others may be; `leave` is called at its end.
+
+        Raises OverBudgetError and TooDeepError.
+        """
+        self.spend()
+        if self._depth == QUICK_DEPTH and self._evaluations is not None:
+            raise OverBudgetError
+        if self._depth == MAX_DEPTH:
+            raise TooDeepError
+        self._depth += 1
+
+    def leave(self) -> None:
+        """An evaluation has ended, in whatever way."""
+        self._depth -= 1
 
     def spend(self, count: int = 1) -> None:
         """Book evaluations. Raises OverBudgetError."""
@@ -277,8 +304,12 @@ def _nothing(*_: object) -> _Errors:
 
 def _counted(keyword: _Keyword) -> _Keyword:
     def counted(validator: Validator, wanted: _Wanted, value: Json, schema: Mapping[str, Any]) -> _Errors:
-        _BUDGET.get().spend()
-        return keyword(validator, wanted, value, schema) or iter(())
+        budget = _BUDGET.get()
+        budget.enter()
+        try:
+            yield from keyword(validator, wanted, value, schema) or ()
+        finally:
+            budget.leave()
 
     return counted
 

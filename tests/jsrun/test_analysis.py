@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from jsrun import analysis
 from jsrun._parser import parse
 from jsrun.analysis import analyse
-from jsrun.deep import run_deep
 from jsrun.facts import Facts
+from ptc.deep import run_deep
 
 
 def facts(source: str) -> Facts:

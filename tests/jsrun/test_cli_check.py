@@ -215,7 +215,7 @@ def test_what_only_the_checker_cannot_read_is_told(
 ) -> None:
     """JSR-019 the hint says that the engine takes the text"""
     write_bundle("deep", f"function run() {{ return {'(' * 500}1{')' * 500} }}")
-    monkeypatch.setattr("jsrun.deep.FRAMES", 2_000)
+    monkeypatch.setattr("ptc.deep.FRAMES", 2_000)
     code, lines = checked("deep", capsys=capsys)
     assert code == 1
     assert "[syntax]" in lines[0] and "The engine takes this text, but the checker cannot read it." in lines[0]

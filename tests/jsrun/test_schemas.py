@@ -246,6 +246,39 @@ async def test_a_schema_from_a_program_is_checked_before_it_is_used() -> None:
     assert isinstance(await Schema.load(deep), Schema)
 
 
+AGAIN: dict[str, Any] = {"$ref": "#/$defs/again"}
+IN_PLACE: list[dict[str, Any]] = [
+    AGAIN,
+    {"$dynamicRef": "#/$defs/again"},
+    {"not": AGAIN},
+    {"not": {"not": AGAIN}},
+    {"allOf": [AGAIN]},
+    {"anyOf": [{"type": "null"}, AGAIN]},
+    {"oneOf": [{"type": "null"}, AGAIN]},
+    {"if": AGAIN},
+    {"if": {}, "then": AGAIN},
+    {"if": {"type": "null"}, "else": AGAIN},
+    {"dependentSchemas": {"a": AGAIN}},
+    {"unevaluatedProperties": False, "allOf": [{"not": {"not": AGAIN}}]},
+]
+
+
+@pytest.mark.parametrize("schema", IN_PLACE, ids=str)
+async def test_a_schema_that_refers_to_itself_in_place_ends_the_check(schema: dict[str, Any]) -> None:
+    """JSR-109 told like every other bound, before the interpreter's own limit, which extension code does not survive"""
+    whole = {"$defs": {"again": schema}, "$ref": "#/$defs/again"}
+    assert await problems(whole, {"a": []}) == ("output: the check goes deeper than 3,000 keywords.",)
+
+
+async def test_a_chain_of_references_is_followed_as_far_as_a_check_may_go() -> None:
+    """JSR-109 a thousand references one after the other are fine, five thousand are too many"""
+    for length, ends in ((1_000, "output: must be an array, got an object."), (5_000, "goes deeper than 3,000")):
+        chain: dict[str, Any] = {str(number): {"$ref": f"#/$defs/{number + 1}"} for number in range(length)}
+        schema = {"$defs": {**chain, str(length): {"type": "array"}}, "$ref": "#/$defs/0"}
+        (problem,) = await problems(schema, {})
+        assert ends in problem
+
+
 def test_nothing_outside_the_schema_is_ever_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """JSR-009 a remote reference is refused without a look at it"""
     import urllib.request

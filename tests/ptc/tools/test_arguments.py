@@ -156,8 +156,11 @@ def test_a_schema_that_cannot_be_used_is_refused(schema: Any, reason: str) -> No
 
 
 def test_a_deep_schema_is_refused() -> None:
-    """PTC-139 not an error of the interpreter."""
+    """PTC-139 not an error of the interpreter; 250 levels of objects are fine."""
     schema: Any = {}
+    for _ in range(250):
+        schema = of("a", schema)
+    Arguments(schema)
     for _ in range(5_000):
         schema = of("a", schema)
     with pytest.raises(UsageError, match="nested too deep"):
@@ -182,7 +185,35 @@ async def test_deep_arguments_are_refused_and_never_an_error_of_the_interpreter(
     assert await problem(of("inner", {"uniqueItems": True}), {"inner": [nested(50_000)]}) == (
         "args: nested too deep to be checked"
     )
-    assert await problem({"$ref": "#"}, {}) == "args: nested too deep to be checked"
+
+
+AGAIN: dict[str, Any] = {"$ref": "#/$defs/again"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        AGAIN,
+        {"$dynamicRef": "#/$defs/again"},
+        {"not": AGAIN},
+        {"allOf": [AGAIN]},
+        {"anyOf": [{"type": "null"}, AGAIN]},
+        {"oneOf": [{"type": "null"}, AGAIN]},
+        {"if": {"not": AGAIN}},
+        {"if": {"type": "null"}, "else": AGAIN},
+        {"dependentSchemas": {"a": AGAIN}},
+    ],
+    ids=str,
+)
+async def test_a_schema_that_refers_to_itself_in_place_ends_the_check(schema: Any) -> None:
+    """PTC-139 before the interpreter's own limit, which extension code does not survive."""
+    whole = {"type": "object", "$defs": {"again": schema}, "$ref": "#/$defs/again"}
+    assert await problem(whole, {"a": []}) == "args: nested too deep to be checked"
+
+
+async def test_arguments_may_be_as_deep_as_any_that_cross() -> None:
+    """PTC-139 though the checking takes more of a stack than its caller has."""
+    assert await problem(TREE, nested(500)) == ""
 
 
 async def test_a_check_that_would_take_for_ever_ends_while_the_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

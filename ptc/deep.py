@@ -43,7 +43,7 @@ def start_deep(function: Callable[[], T]) -> Future[T]:
         usual_stack = threading.stack_size()
         try:
             _ask_for_stack()
-            threading.Thread(target=work, name="jsrun deep", daemon=True).start()
+            threading.Thread(target=work, name="ptc deep", daemon=True).start()
         finally:
             threading.stack_size(usual_stack)
     return future
