@@ -14,7 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from fuzz.inputs import from_text, to_text
 from fuzz.patience import patience
-from fuzz.targets import Target, target
+from fuzz.targets import Target, target, try_input
 
 CORPUS: Final = Path(__file__).with_name("corpus")
 _STEPS: Final = 40
@@ -87,7 +87,7 @@ def attempt(chosen: Target, value: Any, place: Any) -> Exception | None:
             _live(chosen, value["seed"], value["lives"])
         else:
             assert chosen.check is not None
-            chosen.check(value, place)
+            try_input(chosen.check, value, place)
     except Exception as error:
         return error
     return None
@@ -144,7 +144,7 @@ class _Session:
             self.executions += 1
             try:
                 with self._patience():
-                    check(value, self._place)
+                    try_input(check, value, self._place)
             except Exception:
                 failed.append(value)
                 raise

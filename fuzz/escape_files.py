@@ -10,13 +10,12 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-__all__ = ["CORPUS", "ENGINES", "Ending", "Escape", "Header", "read", "read_all"]
+from fuzz.engines import EngineName
+
+__all__ = ["CORPUS", "Ending", "Escape", "Header", "read", "read_all"]
 
 CORPUS: Final = Path(__file__).with_name("corpus") / "escapes"
 
-EngineName = Literal["quickjs", "quickjs-spawned", "v8"]
-ENGINES: Final[tuple[EngineName, ...]] = ("quickjs", "quickjs-spawned", "v8")
-"""The ways to run a program: QuickJS forked, QuickJS spawned, V8."""
 
 _FAMILIES: Final = 35
 """The families of techniques, see README.md beside the programs."""

@@ -17,22 +17,16 @@ from typing import Annotated, Any, Final
 import typer
 
 import ptc
-from fuzz.escape_files import ENGINES, Ending, EngineName, Escape, read_all
+from fuzz.engines import ENGINES, WAYS, EngineName
+from fuzz.escape_files import Ending, Escape, read_all
 from fuzz.escape_host import SECRET, EscapeHost
 from fuzz.health import Health, recovered
 from jsrun import AIOptions, BundleError, CallbackEnv, Fuel, MemoryJournal, Note, Prompt, Runner, RunResult
 from jsrun.testing import FakeMemory, bundle
-from ptc._strategy import ProcessChoice
 
-__all__ = ["WAYS", "Report", "Yard", "attempt", "main", "yard"]
+__all__ = ["Report", "Yard", "attempt", "main", "yard"]
 
 MIB: Final = 1024 * 1024
-
-WAYS: Final[dict[EngineName, tuple[str, ProcessChoice]]] = {
-    "quickjs": ("quickjs", "auto"),
-    "quickjs-spawned": ("quickjs", "spawn"),
-    "v8": ("v8", "spawn"),
-}
 
 # Far more than any program of the corpus needs that is not about a limit: those state a smaller one.
 _LIMITS: Final[dict[str, Any]] = {"timeout": 20.0, "cpu": 10.0, "memory": 64 * MIB}

@@ -24,7 +24,7 @@ def main() -> None:
         from fuzz.driver import Finding, keep, told
         from fuzz.inputs import to_text
         from fuzz.patience import patience
-        from fuzz.targets import target
+        from fuzz.targets import target, try_input
 
         chosen = target(name)
     from hypothesis import given, settings
@@ -41,7 +41,7 @@ def main() -> None:
     def attempt(value: Any) -> None:
         try:
             with patience():
-                check(value, place)
+                try_input(check, value, place)
         except Exception:
             failed.append(value)
             raise

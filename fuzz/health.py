@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, Self
 
-__all__ = ["Health", "descendants", "recovered"]
+__all__ = ["Health", "descendants", "descriptors", "recovered"]
 
 _PATIENCE_S: Final = 5.0
 """A process that has been told to end gets this long on a busy machine."""
@@ -47,7 +47,7 @@ class Health:
         """Look at this process and its descendants. To be called on the event loop."""
         return cls(
             processes=len(descendants()),
-            descriptors=_entries("/proc/self/fd"),
+            descriptors=descriptors(),
             threads=threading.active_count(),
             tasks=len(asyncio.all_tasks()),
             limits=tuple(resource.getrlimit(getattr(resource, name)) for name in _LIMITS if hasattr(resource, name)),
@@ -99,5 +99,6 @@ async def recovered(before: Health) -> list[str]:
         await asyncio.sleep(0.005)  # processes end, and descriptors close, without anything that could be awaited
 
 
-def _entries(directory: str) -> int:
-    return len(list(Path(directory).iterdir())) if Path(directory).exists() else 0
+def descriptors() -> int:
+    """How many descriptors this process has open. Linux; 0 elsewhere."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir()) if Path("/proc/self/fd").exists() else 0

@@ -20,8 +20,7 @@ from unittest import mock
 import typer
 
 import ptc
-from fuzz.escape_files import ENGINES, EngineName
-from fuzz.escapes import WAYS
+from fuzz.engines import ENGINES, WAYS, EngineName
 from fuzz.health import Health, recovered
 
 __all__ = ["BOOTSTRAP", "Attack", "attack", "guests", "hostile", "taken_over", "taking_over"]

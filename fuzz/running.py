@@ -8,6 +8,7 @@ from itertools import cycle
 from typing import Any, Final
 
 import ptc
+from fuzz.engines import WAYS
 from jsrun import (
     Bundle,
     CallbackEnv,
@@ -40,7 +41,7 @@ class Ran:
 
 
 class Ground:
-    """Runtimes of every engine there is, and the loop they live on."""
+    """Runtimes of the engines that are asked for, each of `fuzz.engines`, and the loop they live on."""
 
     def __init__(self, engines: tuple[str, ...]) -> None:
         self._loop = asyncio.Runner()
@@ -57,12 +58,12 @@ class Ground:
 
     def run_bundle(self, bundle: Bundle, input: object, env: Env) -> Ran | None:
         """Run a bundle of yours against an Env of yours; None if the bundle does not take the input."""
-        return self._loop.run(self._bundle(bundle, input, env))
+        return self._loop.run(self._bundle(bundle, input, env, bundle.manifest.engine))
 
     def run_program(self, program: str, env: Env, engine: str = "quickjs") -> Ran | None:
         """Run a made program against an Env of yours; None if the checker or the engine refuses it."""
         try:
-            return self._loop.run(self._bundle(made(engine, program), {"n": 1}, env))
+            return self._loop.run(self._bundle(made(engine, program), {"n": 1}, env, engine))
         except BundleError:
             return None
 
@@ -95,7 +96,8 @@ class Ground:
         self._loop.close()
 
     async def _open(self, engine: str) -> ptc.Runtime:
-        runtime = ptc.Runtime(engine=engine, spares=1)
+        name, process = WAYS[engine]
+        runtime = ptc.Runtime(engine=name, process=process, spares=1)
         await runtime.run("return 1", form="async")
         return runtime
 
@@ -122,14 +124,14 @@ class Ground:
             log=lambda status: None,
         )
         try:
-            ran = await self._bundle(bundle, {"n": 1}, env)
+            ran = await self._bundle(bundle, {"n": 1}, env, engine)
         except BundleError:  # the engine refuses what the checker's parser takes
             return None
         return None if ran is None else replace(ran, asked=tuple(asked))
 
-    async def _bundle(self, bundle: Bundle, input: object, env: Env) -> Ran | None:
+    async def _bundle(self, bundle: Bundle, input: object, env: Env, engine: str) -> Ran | None:
         journal = MemoryJournal()
-        async with Runner(bundle, runtime=self.runtimes[bundle.manifest.engine], parallel=1) as runner:
+        async with Runner(bundle, runtime=self.runtimes[engine], parallel=1) as runner:
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     result = await runner.run(
@@ -166,8 +168,8 @@ def answering(answers: Sequence[Json]) -> CallbackEnv:
 
 def made(engine: str, program: str) -> Bundle:
     """The bundle of a made program. BundleError if the checker refuses it."""
-    manifest: dict[str, Json] = {"name": "made", "purpose": "Fuzz.", "whitelist": ["echo", "fail"], "engine": engine}
-    return Bundle(manifest, program)
+    manifest: dict[str, Json] = {"name": "made", "purpose": "Fuzz.", "whitelist": ["echo", "fail"]}
+    return Bundle(manifest | {"engine": WAYS[engine][0]}, program)
 
 
 @contextmanager

@@ -42,6 +42,20 @@ class Target:
     batch: int = 40
 
 
+class PanicError(Exception):
+    """Something was raised that is neither an `Exception` nor a wish to end: a panic of extension code."""
+
+
+def try_input(check: Callable[[Any, Any], None], value: Any, place: Any) -> None:
+    """Check one input. Whatever the code under test raises is an `Exception` here."""
+    try:
+        check(value, place)
+    except (Exception, GeneratorExit, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise PanicError(f"{type(error).__name__}: {error}") from error
+
+
 def target(name: str) -> Target:
     """The target of a name. KeyError if there is none."""
     if name not in NAMES:

@@ -9,11 +9,38 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from fuzz.strategies import NUMBERS, TEXT, frames, json_values
+from fuzz.family import Family
+from fuzz.strategies import NUMBERS, TEXT, frames, json_values, messages
 from fuzz.targets import Target
 from ptc._control import ControlStream
 from ptc.frames import frame
 from ptc.protocol import control
+
+
+def _mostly(usual: Any, else_: SearchStrategy[Any]) -> SearchStrategy[Any]:
+    return st.sampled_from([usual] * 9 + [None]).flatmap(lambda value: else_ if value is None else st.just(value))
+
+
+_ENGINE = _mostly({"name": "quickjs", "version": "1"}, st.fixed_dictionaries({"name": TEXT, "version": TEXT}))
+_ISOLATION = _mostly(
+    {"process": "fork", "rlimits": ["cpu"], "seccomp": "filter"},
+    st.fixed_dictionaries({"process": TEXT, "rlimits": st.lists(TEXT, max_size=2), "seccomp": TEXT}),
+)
+_SECCOMP = _mostly(
+    {"level": "filter", "denied": ["open"], "problem": ""},
+    st.fixed_dictionaries({"level": TEXT, "denied": st.lists(TEXT, max_size=2), "problem": TEXT}),
+)
+_NUMBER = st.sampled_from([1, 1, 2, 2, 0, 3])
+_KINDS: dict[str, dict[str, SearchStrategy[Any]]] = {
+    "root": {"engine": _ENGINE, "rejections": st.just("all"), "rlimits": st.lists(TEXT, max_size=2),
+             "seccomp": _SECCOMP},
+    "started": {"run": _NUMBER, "image": _NUMBER, "pid": _mostly(2**30, NUMBERS)},
+    "exited": {"run": _NUMBER, "image": _NUMBER, "code": _mostly(0, NUMBERS), "signal": _mostly(9, NUMBERS),
+               "cpuMs": _mostly(1.5, NUMBERS), "maxRssKb": _mostly(4000, NUMBERS)},
+    "loaded": {"engine": _ENGINE, "isolation": _ISOLATION, "loadMs": _mostly(1.5, NUMBERS)},
+    "refused": {"kind": st.sampled_from(["misuse", "exception"]), "message": TEXT},
+}  # fmt: skip
+"""The parts of each kind. `exited` and `started` of a run have no `image`, of an image no `run`."""
 
 _READERS = {
     "root": control.root_message,
@@ -22,37 +49,54 @@ _READERS = {
 }
 
 
-def _messages() -> SearchStrategy[Any]:
-    """Control messages: sound ones with a part of any kind now and then."""
-    engine = st.fixed_dictionaries({"name": st.just("quickjs") | TEXT, "version": st.just("1") | TEXT})
-    isolation = st.fixed_dictionaries(
-        {"process": st.just("fork") | TEXT, "rlimits": st.lists(TEXT, max_size=2), "seccomp": st.just("filter") | TEXT}
-    )
-    kinds: dict[str, dict[str, SearchStrategy[Any]]] = {
-        "root": {"engine": engine, "rejections": st.just("all"), "rlimits": st.lists(TEXT, max_size=2)},
-        "started": {"run": st.integers(0, 3), "image": st.integers(0, 3), "pid": st.integers(-1, 2**40)},
-        "exited": {"run": st.integers(0, 3), "image": st.integers(0, 3), "code": NUMBERS | st.none(),
-                   "signal": NUMBERS | st.none(), "cpuMs": NUMBERS, "maxRssKb": NUMBERS},
-        "loaded": {"engine": engine, "isolation": isolation, "loadMs": NUMBERS},
-        "refused": {"problem": json_values(4)},
-    }  # fmt: skip
+@st.composite
+def _message(draw: DrawFn) -> Any:
+    """A control message: half of them sound, the others with a part of another kind or without one."""
+    kind = draw(st.sampled_from(["exited", *_KINDS]))
+    parts = dict(_KINDS[kind])
+    if kind in ("started", "exited"):
+        del parts[draw(st.sampled_from(["run", "image"]))]
+    if kind == "exited" and "image" in parts:
+        del parts["cpuMs"], parts["maxRssKb"]
+    message = {name: draw(part) for name, part in parts.items()}
+    if kind == "exited":
+        message[draw(st.sampled_from(["code", "signal"]))] = None
+    if draw(st.booleans()):
+        broken = draw(st.sampled_from([*message]))
+        message[broken] = draw(json_values(2))
+        if draw(st.booleans()):
+            del message[broken]
+    return {"type": kind, **message}
 
-    @st.composite
-    def made(draw: DrawFn) -> Any:
-        kind = draw(st.sampled_from([*kinds]))
-        message: dict[str, Any] = {"type": kind}
-        for name, part in kinds[kind].items():
-            if draw(st.integers(0, 6)):
-                message[name] = draw(part if draw(st.integers(0, 4)) else json_values(2))
-        return message
 
-    return made()
+def _sound(message: Any) -> bytes:
+    return frame(json.dumps(message))
+
+
+_WORDS = st.lists(_message().map(_sound), max_size=6).map(b"".join) | frames()
+_PLACE = st.integers(0, 2)
+_STEP = (
+    st.tuples(st.sampled_from(["root says", "image says"]), _PLACE, _message().map(_sound) | _WORDS)
+    | st.tuples(st.just("run says"), _PLACE, messages().map(_sound) | _WORDS)
+    | st.tuples(st.sampled_from(["root closes", "image closes", "run closes"]), _PLACE, st.just(b""))
+    | st.tuples(st.sampled_from(["fork", "attach", "release", "kill", "kill image", "unload"]), _PLACE, st.just(b""))
+)
 
 
 def check(given: Any, _place: None) -> None:
-    """Every frame is a message the host knows or the end of the stream, told once; nothing else comes of it."""
-    peer, data, cuts = given
-    asyncio.run(_converse(peer, data, cuts))
+    """Of a stream: known messages, then its end, once. Of the family: see `Family.end`."""
+    what, *rest = given
+    asyncio.run(_live(*rest) if what == "family" else _converse(what, *rest))
+
+
+async def _live(steps: list[tuple[str, int, bytes]]) -> None:
+    family = Family()
+    try:
+        await family.begin()
+        for action, number, data in steps:
+            await family.act(action, number, data)
+    finally:
+        await family.end()
 
 
 async def _converse(peer: str, data: bytes, cuts: list[int]) -> None:
@@ -87,13 +131,12 @@ async def _converse(peer: str, data: bytes, cuts: list[int]) -> None:
                                       "RunExited"} for one in heard)  # fmt: skip
 
 
-_SOUND = st.lists(_messages().map(lambda message: frame(json.dumps(message))), max_size=6).map(b"".join)
-
 TARGET = Target(
-    about="arbitrary control frames of root, images and spawned processes to the host",
+    about="control frames of root, images and spawned processes, in any order with what the host does",
     guided=True,
-    inputs=st.tuples(st.sampled_from([*_READERS]), _SOUND | frames(), st.lists(st.integers(0, 2000), max_size=5)).map(
-        list
-    ),
+    inputs=(
+        st.tuples(st.sampled_from([*_READERS]), _WORDS, st.lists(st.integers(0, 2000), max_size=5))
+        | st.tuples(st.just("family"), st.lists(_STEP, max_size=14).map(lambda steps: [list(step) for step in steps]))
+    ).map(list),
     check=check,
 )

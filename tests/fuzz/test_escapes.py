@@ -9,7 +9,8 @@ import pytest
 import pytest_asyncio
 from typer.testing import CliRunner
 
-from fuzz.escape_files import CORPUS, ENGINES, Escape, read, read_all
+from fuzz.engines import ENGINES
+from fuzz.escape_files import CORPUS, Escape, read, read_all
 from fuzz.escapes import Yard, app, attempt, yard
 
 on_one_loop = pytest.mark.asyncio(loop_scope="session")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import ptc
 from fuzz.attacks import ATTACKS
-from fuzz.escape_files import ENGINES, EngineName
+from fuzz.engines import ENGINES, EngineName
 from fuzz.hostile import Attack, app, attack, taken_over
 from tests.ptc.processes import needs_proc
 
