@@ -15,6 +15,8 @@ Message = dict[str, Any]
 
 # One control frame at most, as on the host's side.
 MAX_FRAME = 16 * 1024 * 1024
+# Read at a time. For more than 128 KiB the C library would map memory for each message, and unmap it.
+_CHUNK = 65_536
 # No message carries more than two descriptors; room for a few messages read at once.
 _ANCILLARY = socket.CMSG_SPACE(16 * 4)
 
@@ -48,7 +50,7 @@ class Control:
     def receive(self) -> list[Message] | None:
         """Wait for bytes and return the messages they complete; None at end-of-file. ValueError for a broken stream."""
         try:
-            data, ancillary, _flags, _address = self._socket.recvmsg(262_144, _ANCILLARY)
+            data, ancillary, _flags, _address = self._socket.recvmsg(_CHUNK, _ANCILLARY)
         except ConnectionResetError:
             return None
         for level, kind, payload in ancillary:
