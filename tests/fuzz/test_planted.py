@@ -8,8 +8,11 @@ import pytest
 from fuzz import driver
 from fuzz.running import Ground
 from jsrun.errors import EvalError
+from jsrun.keywords import BoundedValidator
 from ptc import wire
 from ptc._control import ControlStream
+from ptc._processes import ImageProcess
+from ptc.outcome import ExitStatus
 from ptc.protocol.machine import HostMachine
 
 # Seconds; a target that does not find what is planted here in this time finds nothing.
@@ -39,6 +42,16 @@ def _control(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControlStream, "_lose", twice)
 
 
+def _family(patch: pytest.MonkeyPatch) -> None:
+    def exited(self: ImageProcess, status: ExitStatus | None) -> None:  # and its runs are forgotten
+        self.dead = True
+        self._control.finish()
+        if not self.gone.done():
+            self.gone.set_result(status)
+
+    patch.setattr(ImageProcess, "exited", exited)
+
+
 def _manifest(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("jsrun.manifest_reader._check_whitelist", _raises)
 
@@ -49,6 +62,11 @@ def _journal(patch: pytest.MonkeyPatch) -> None:
 
 def _schema(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("fuzz.targets.schema.schema_type", lambda schema: "{")
+
+
+def _verdict(patch: pytest.MonkeyPatch) -> None:
+    fits_all: Any = lambda *_: iter(())  # noqa: E731
+    patch.setitem(BoundedValidator.VALIDATORS, "type", fits_all)  # type: ignore[attr-defined]
 
 
 def _evals(patch: pytest.MonkeyPatch) -> None:
@@ -71,26 +89,30 @@ def _differential(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ground, "run", run)
 
 
-PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "wire": _wire,
-    "frames": _machine,
-    "machine": _machine,
-    "control": _control,
-    "manifest": _manifest,
-    "bundle": _manifest,
-    "journal": _journal,
-    "schema": _schema,
-    "evals": _evals,
-    "program": _program,
-    "differential": _differential,
-}
+PLANTED: list[tuple[str, Callable[[pytest.MonkeyPatch], None]]] = [
+    ("wire", _wire),
+    ("frames", _machine),
+    ("machine", _machine),
+    ("control", _control),
+    ("control", _family),
+    ("manifest", _manifest),
+    ("bundle", _manifest),
+    ("journal", _journal),
+    ("schema", _schema),
+    ("schema", _verdict),
+    ("evals", _evals),
+    ("program", _program),
+    ("differential", _differential),
+]
 
 
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "plant"), [pytest.param(*one, id=f"{one[0]}-{one[1].__name__}") for one in PLANTED])
+def test_a_planted_fault_is_found(
+    name: str, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And its input shows it again, until the fault is gone."""
     with monkeypatch.context() as patch:
-        PLANTED[name](patch)
+        plant(patch)
         report = driver.run(name, PATIENCE_S, 7, lambda executions, seconds: None)
         assert report.finding is not None, f"{report.executions} executions found nothing"
         assert driver.replay(name, report.finding.text) is not None
