@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.version import InvalidVersion, Version
 
 from jsrun.bundle import Bundle
 from jsrun.cli import call
@@ -53,6 +54,14 @@ def test_the_run_command_runs_the_bundle_it_names(
     monkeypatch.chdir(ROOT)
     assert call([*words[1:], "--journal", str(tmp_path / "journal.db")]) == 0
     assert '"total"' in capsys.readouterr().out
+
+
+def test_no_extra_has_the_name_of_a_version() -> None:
+    """pip 24.2 takes such a name for a version, compares it with those of the other extras, and installs nothing."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for name in extras:
+        with pytest.raises(InvalidVersion):
+            Version(name)
 
 
 def test_the_test_command_installs_what_the_tests_need() -> None:
