@@ -5,169 +5,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fuzz.hostile import Attack
+from fuzz.violations import DONE, FRAMES, MESSAGES, READY, WIRES, call, done, log
 from ptc.frames import encode, frame
 
-__all__ = ["ATTACKS", "DONE", "READY", "call"]
+__all__ = ["ATTACKS"]
 
-READY: Final = encode({"type": "ready", "wire": 1})
-DONE: Final = encode({"type": "done"})
 _SPIN_LIMITS: Final = {"timeout": 0.3}
-
-
-def call(number: object = 1, name: object = "f", args: object = (1,), global_name: object = "t") -> bytes:
-    """A frame that asks for a host function."""
-    return encode({"type": "call", "id": number, "global": global_name, "name": name, "args": args})
-
-
-def _done(**members: object) -> bytes:
-    return encode({"type": "done", **members})
-
-
-def _log(**members: object) -> bytes:
-    return encode({"type": "log", **members})
-
-
-_FRAMES: Final[dict[str, bytes]] = {
-    "length 0": b"\0\0\0\0",
-    "length above the cap": b"\x01\x00\x00\x01",
-    "length 2**32-1": b"\xff\xff\xff\xff",
-    "truncated JSON": frame(b'{"type":"done"'),
-    "invalid UTF-8": frame(b'{"type":"done","x":"\xff"}'),
-    "overlong UTF-8": frame(b'{"type":"done","x":"\xc0\xaf"}'),
-    "encoded surrogate": frame(b'{"type":"done","x":"\xed\xa0\x80"}'),
-    "byte-order mark": frame(b"\xef\xbb\xbf" + b'{"type":"done"}'),
-    "text after the value": frame(b'{"type":"done"}x'),
-    "two values": frame(b'{"type":"done"}{"type":"done"}'),
-    "comment": frame(b'{"type":"done"/**/}'),
-    "NaN": frame(b'{"type":"done","x":NaN}'),
-    "Infinity": frame(b'{"type":"done","x":-Infinity}'),
-    "key twice": frame(b'{"type":"done","type":"done"}'),
-    "key twice inside": frame(b'{"type":"done","x":[{"a":1,"a":2}]}'),
-    "key twice, escaped": frame(b'{"type":"done","x":{"a":1,"\\u0061":2}}'),
-    "a hundred thousand brackets": frame(b"[" * 100_000 + b"]" * 100_000),
-    "a hundred thousand objects": frame(b'{"a":' * 100_000),
-    "a literal of 200,000 digits": frame(b'{"type":"done","x":' + b"9" * 200_000 + b"}"),
-    "NUL bytes": frame(b"\0" * 20),
-    "line ends only": frame(b"\r\n"),
-}
-
-_MESSAGES: Final[dict[str, bytes]] = {
-    "null": frame(b"null"),
-    "array": frame(b"[]"),
-    "number": frame(b"1"),
-    "text": frame(b'"done"'),
-    "no type": frame(b"{}"),
-    "type null": encode({"type": None}),
-    "type as list": encode({"type": ["done"]}),
-    "unknown type": encode({"type": "exec"}),
-    "ready again": READY,
-    "boot": encode({"type": "boot", "data": {}, "limits": {}}),
-    "reply": encode({"type": "reply", "id": 1, "ok": True, "value": [1]}),
-    "control message": encode({"type": "exited", "run": 1, "code": 0, "signal": None, "cpuMs": 0.0, "maxRssKb": 1}),
-    "id 0": call(0),
-    "id -1": call(-1),
-    "id 2 first": call(2),
-    "id 1.0": frame(b'{"type":"call","id":1.0,"global":"t","name":"f","args":[1]}'),
-    "id 1e0": frame(b'{"type":"call","id":1e0,"global":"t","name":"f","args":[1]}'),
-    "id true": call(True),
-    "id as text": call("1"),
-    "id null": call(None),
-    "id 2**53+1": call(2**53 + 1),
-    "id 2**32+1": call(2**32 + 1),
-    "no id": encode({"type": "call", "global": "t", "name": "f", "args": [1]}),
-    "undeclared function": call(1, "g"),
-    "undeclared namespace": call(1, global_name="u"),
-    "inherited constructor": call(1, "constructor"),
-    "inherited toString": call(1, "toString"),
-    "name __proto__": call(1, "__proto__"),
-    "name __class__": call(1, "__class__"),
-    "namespace __proto__": call(1, global_name="__proto__"),
-    "name as list": call(1, ["f"]),
-    "name as number": call(1, 1),
-    "namespace null": call(1, global_name=None),
-    "name with NUL": call(1, "f\0"),
-    "no args": encode({"type": "call", "id": 1, "global": "t", "name": "f"}),
-    "log without text": _log(),
-    "log text as number": _log(text=1),
-    "log text null": _log(text=None),
-    "log of an unknown level": _log(text="x", level="fatal"),
-    "log level null": _log(text="x", level=None),
-    "log cut negative": _log(text="x", cut=-1),
-    "log cut true": _log(text="x", cut=True),
-    "log cut 1.5": _log(text="x", cut=1.5),
-    "error null": _done(error=None),
-    "error as text": _done(error="x"),
-    "error without message": _done(error={"kind": "exception"}),
-    "error without kind": _done(error={"message": "x"}),
-    "error message as number": _done(error={"kind": "exception", "message": 1}),
-    "error stack as number": _done(error={"kind": "exception", "message": "x", "stack": 1}),
-    "error at line 0": _done(error={"kind": "exception", "message": "x", "at": {"line": 0, "column": 1}}),
-    "error at null": _done(error={"kind": "exception", "message": "x", "at": None}),
-    "error at line 1.0": frame(
-        b'{"type":"done","error":{"kind":"exception","message":"x","at":{"line":1.0,"column":1}}}'
-    ),
-    "cpuMs negative": _done(cpuMs=-1),
-    "cpuMs as text": _done(cpuMs="1"),
-    "cpuMs true": _done(cpuMs=True),
-    **{
-        f"error claims {kind}": _done(error={"kind": kind, "message": "x"})
-        for kind in (
-            "timeout",
-            "abort",
-            "worker-exit",
-            "protocol",
-            "sandbox-unavailable",
-            "memory-limit",
-            "compute-limit",
-            "call-limit",
-        )
-    },
-}
-
-_ARRAY1: Final = {"kind": "array", "length": 1}
-_WIRES: Final[dict[str, object]] = {
-    "no array": {"a": 1},
-    "null itself": None,
-    "empty": [],
-    "two values": [1, 2],
-    "bare array inside": [[1]],
-    "unknown kind": [{"kind": "map", "length": 0}],
-    "kind missing": [{"length": 0}],
-    "plain object": [{}],
-    "kind as number": [{"kind": 1}],
-    "array without length": [{"kind": "array"}],
-    "array with more members": [{"kind": "array", "length": 0, "x": 1}],
-    "array of negative length": [{"kind": "array", "length": -1}],
-    "array length true": [{"kind": "array", "length": True}, 1],
-    "array length 1.0": [{"kind": "array", "length": 1.0}, 1],
-    "array length as text": [{"kind": "array", "length": "1"}, 1],
-    "array too few": [{"kind": "array", "length": 2}, 1],
-    "array length 2**53": [{"kind": "array", "length": 2**53}],
-    "array left over": [_ARRAY1, 1, 2],
-    "object without keys": [{"kind": "object"}],
-    "object keys as object": [{"kind": "object", "keys": {}}],
-    "object key as number": [{"kind": "object", "keys": [1]}, 1],
-    "object key null": [{"kind": "object", "keys": [None]}, 1],
-    "object key twice": [{"kind": "object", "keys": ["a", "a"]}, 1, 2],
-    "object with more members": [{"kind": "object", "keys": [], "length": 0}],
-    "object too few": [{"kind": "object", "keys": ["a", "b"]}, 1],
-    "object left over": [{"kind": "object", "keys": ["a"]}, 1, 2],
-    "bigint without digits": [{"kind": "bigint"}],
-    "bigint digits as number": [{"kind": "bigint", "digits": 5}],
-    "bigint empty": [{"kind": "bigint", "digits": ""}],
-    "bigint 01": [{"kind": "bigint", "digits": "01"}],
-    "bigint -0": [{"kind": "bigint", "digits": "-0"}],
-    "bigint +1": [{"kind": "bigint", "digits": "+1"}],
-    "bigint 1e3": [{"kind": "bigint", "digits": "1e3"}],
-    "bigint with a blank": [{"kind": "bigint", "digits": "1 "}],
-    "bigint in other digits": [{"kind": "bigint", "digits": "\u0661"}],
-    "bigint of 4301 digits": [{"kind": "bigint", "digits": "1" * 4301}],
-    "bigint with more members": [{"kind": "bigint", "digits": "1", "x": 1}],
-    "minus zero": [-0.0],
-    "integer that is no double": [9007199254740993],
-    "too many tokens": [{"kind": "array", "length": 1000}, *[1] * 1000],
-}
-
 # What ends a process and is no end by itself. SIGKILL is one of the rest.
 _SIGNAL_KINDS: Final = {
     signal.SIGPROF: "compute-limit",
@@ -180,13 +23,13 @@ _STOPPING: Final = {signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTT
 
 def _violations() -> Iterator[Attack]:
     after = call(1) + DONE  # nothing that follows may be looked at
-    for name, data in _FRAMES.items():
+    for name, data in FRAMES.items():
         yield Attack(name=f"frame: {name}", lines="PTC-020 PTC-022 PTC-023 PTC-024", late=[("send", data + after)])
-    for name, data in _MESSAGES.items():
+    for name, data in MESSAGES.items():
         yield Attack(
             name=f"message: {name}", lines="PTC-028 PTC-029 PTC-030 PTC-032 PTC-033", late=[("send", data + after)]
         )
-    for name, value in _WIRES.items():
+    for name, value in WIRES.items():
         limits = {"max_value_tokens": 500}
         yield Attack(
             name=f"args: {name}", lines="PTC-016 PTC-031", late=[("send", call(1, args=value) + DONE)], limits=limits
@@ -195,7 +38,7 @@ def _violations() -> Iterator[Attack]:
             name=f"value: {name}",
             lines="PTC-016 PTC-034",
             kind="invalid-output",
-            late=[("send", _done(value=value) + call(1))],
+            late=[("send", done(value=value) + call(1))],
             limits=limits,
         )
 
@@ -236,7 +79,7 @@ def _orders() -> Iterator[Attack]:
         name="error beside a value",
         lines="PTC-033",
         kind="exception",
-        late=[("send", _done(value=[1], error={"kind": "exception", "message": "x"}))],
+        late=[("send", done(value=[1], error={"kind": "exception", "message": "x"}))],
     )
     yield Attack(
         name="calls past those allowed",
@@ -266,7 +109,7 @@ def _orders() -> Iterator[Attack]:
         lines="PTC-034",
         kind="output-limit",
         limits={"max_output_bytes": 100},
-        late=[("send", _done(value=["x" * 99]))],
+        late=[("send", done(value=["x" * 99]))],
     )
     yield Attack(
         name="frames byte by byte",
@@ -281,7 +124,7 @@ def _starts() -> Iterator[Attack]:
     """What is said before the boot."""
     bad = {
         "call": call(1),
-        "log": _log(text="x"),
+        "log": log(text="x"),
         "done": DONE,
         "output-limit": encode({"type": "output-limit"}),
         "nonsense": frame(b"nonsense"),
@@ -355,7 +198,7 @@ def _floods_and_silence() -> Iterator[Attack]:
         lines="PTC-113 PTC-118",
         kind="output-limit",
         limits={"max_log_entries": 1000},
-        late=[("flood", _log(text=""))],
+        late=[("flood", log(text=""))],
     )
     yield Attack(name="flood of nonsense", lines="PTC-118", late=[("flood", frame(b"{}"))])
     yield Attack(
@@ -496,7 +339,7 @@ def _grandchildren() -> Iterator[Attack]:
         lines="PTC-066 PTC-070",
         kinds=frozenset({"worker-exit", "output-limit"}),
         kind="worker-exit",
-        late=[("child", [("flood", _log(text=""))]), ("exit", 0)],
+        late=[("child", [("flood", log(text=""))]), ("exit", 0)],
         unfiltered=True,
         orphans=True,
     )

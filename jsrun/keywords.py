@@ -14,6 +14,7 @@ from jsonschema.validators import extend
 
 from jsrun._budget import BUDGET
 from jsrun._text import compact_json, quoted
+from jsrun._words import MOST_NAMES, either, in_order, kind, names_text, type_text
 from jsrun.canonical import canonical_json
 
 # A validator of `jsonschema`, a part of a schema, and a JSON value: untyped data of a package without precise types.
@@ -25,46 +26,6 @@ Keyword: TypeAlias = Callable[[Validator, Value, Value, Value], Errors]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Names listed in one message.
-MOST_NAMES = 10
-
-_KINDS = {
-    "null": "null",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
-    "string": "a string",
-    "array": "an array",
-    "object": "an object",
-}
-
-
-def kind(value: Value) -> str:
-    """What a value is, in a message: a scalar as JSON, a container by its kind."""
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "an array"
-    return quoted(value) if isinstance(value, str) else compact_json(value)
-
-
-def type_text(types: Value) -> str:
-    """The types a schema names, in a message."""
-    names = [types] if isinstance(types, str) else list(types)
-    return _either([_KINDS.get(name, str(name)) for name in dict.fromkeys(names)])
-
-
-def names_text(names: list[str]) -> str:
-    """Names in back quotes, joined by commas and "and"."""
-    shown = [f"`{quoted(name)[1:-1]}`" for name in names[:MOST_NAMES]]
-    if len(names) > MOST_NAMES:
-        shown.append(f"{len(names) - MOST_NAMES:,} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _either(texts: list[str]) -> str:
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} or {texts[-1]}"
-
 
 def _type(validator: Validator, types: Value, instance: Value, schema: Value) -> Errors:
     names = [types] if isinstance(types, str) else types
@@ -74,7 +35,7 @@ def _type(validator: Validator, types: Value, instance: Value, schema: Value) ->
 
 def _enum(validator: Validator, members: Value, instance: Value, schema: Value) -> Errors:
     if not any(same(member, instance) for member in members):
-        shown = _either([kind(member) for member in members[:MOST_NAMES]]) if members else "nothing"
+        shown = either([kind(member) for member in members[:MOST_NAMES]]) if members else "nothing"
         more = " or another listed value" if len(members) > MOST_NAMES else ""
         yield ValidationError(f"must be {shown}{more}, got {kind(instance)}")
 
@@ -90,16 +51,6 @@ def _required(validator: Validator, required: Value, instance: Value, schema: Va
         error = ValidationError(f"misses {names_text(ordered)}")
         error.validator_value = ordered
         yield error
-
-
-def in_order(names: list[str], schema: Value) -> list[str]:
-    """Names in the order of the schema's `x-order`, then in that of its `properties`, then as they are."""
-    order = schema.get("x-order")
-    properties = schema.get("properties")
-    wanted = [name for name in order if isinstance(name, str)] if isinstance(order, list) else []
-    wanted += list(properties) if isinstance(properties, dict) else []
-    present = set(names)
-    return list(dict.fromkeys([name for name in wanted if name in present] + names))
 
 
 def _dependent_required(validator: Validator, dependent: Value, instance: Value, schema: Value) -> Errors:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from jsrun._text import quoted
+from jsrun._words import kind
 from jsrun.diagnostics import Diagnostic, Severity, nearest
 from jsrun.fuel import CEILING, Fuel, exceeding
-from jsrun.keywords import kind
 from jsrun.manifest import Guard, GuardKind, Manifest
 from jsrun.schema_checks import SchemaProblem, check_schema
 from jsrun.schemas import default_problems

@@ -17,7 +17,8 @@ from referencing.jsonschema import DRAFT202012
 
 from jsrun._budget import BUDGET, Budget, OverBound
 from jsrun._text import compact_json, cut, quoted
-from jsrun.keywords import BoundedValidator, kind
+from jsrun._words import kind
+from jsrun.keywords import BoundedValidator
 from ptc.deep import run_deep
 from ptc.wire import Json
 

@@ -14,7 +14,8 @@ from referencing.jsonschema import DRAFT202012
 
 from jsrun._budget import MAX_SECONDS, Budget, OverBound
 from jsrun._text import quoted
-from jsrun.keywords import BoundedValidator, in_order, kind, names_text
+from jsrun._words import in_order, kind, names_text
+from jsrun.keywords import BoundedValidator
 from jsrun.schema_checks import (
     IN_VALUES,
     Path,

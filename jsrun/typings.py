@@ -9,9 +9,9 @@ The same bundle and tools give the same bytes. Every bundle that loads has typin
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from jsrun._words import in_order
 from jsrun.belt import ToolSpec
 from jsrun.bundle import Bundle
-from jsrun.keywords import in_order
 from jsrun.whitelist import matches
 from ptc.tools.declarations import comment_line, member_name, quoted, schema_type
 from ptc.wire import Json

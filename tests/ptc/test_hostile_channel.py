@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 
 import ptc
-from fuzz.attacks import DONE, READY, call
 from fuzz.hostile import BOOTSTRAP, hostile
+from fuzz.violations import DONE, READY, call
 from ptc.frames import encode, frame
 from tests.ptc.processes import images_of, is_gone, needs_proc, runs_of, spares_ready, until
 
