@@ -176,6 +176,7 @@ async def test_time_starts_anew(play: Play, reason: str) -> None:
             if args["id"] == 1:
                 return {"busy": reason == "compute"}
             if reason in ("wall", "cancelled"):
+                waiting.set()
                 await asyncio.sleep(60)
             if reason == "crashed":
                 journal.broken = True
@@ -191,11 +192,12 @@ async def test_time_starts_anew(play: Play, reason: str) -> None:
             await super().close(row)
 
     journal = Breaking()
+    waiting = asyncio.Event()
     fuel = Fuel(wall=0.3) if reason == "wall" else Fuel(compute=0.3)
     async with play.runner(program, **PARTS) as runner:
         run = runner.start(None, Env(), journal=journal, fuel=fuel)
         if reason == "cancelled":
-            await asyncio.sleep(0.2)
+            await waiting.wait()
             run.cancel()
         first = await run.result()
         assert first.reason == reason

@@ -35,7 +35,7 @@ ENDINGS = {
 @needs_proc
 async def test_after_every_ending_the_next_run_succeeds(engine: str) -> None:
     """PTC-067 after every kind of ending the next run on the same image succeeds; every failure tells all it has."""
-    limits = ptc.Limits(cpu=0.3, memory=32 * MIB, max_output_bytes=100 * KIB, max_calls=50)
+    limits = ptc.Limits(cpu=1.0, memory=32 * MIB, max_output_bytes=100 * KIB, max_calls=50)
     runs: list[Any] = []
 
     async def wait(_argument: Any) -> None:
