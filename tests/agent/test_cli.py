@@ -20,6 +20,7 @@ PATIENCE_S = 30.0
 LOOK = {"calls": [{"name": "list", "arguments": {"path": "."}}]}
 TOOLS = """
 import asyncio
+import sys
 from jsrun.agent.tools import Tool, ToolDefinition
 from jsrun.belt import Belt, tool
 
@@ -31,7 +32,7 @@ async def hang_on(arguments, context):
         try:
             await asyncio.sleep(600)
         except asyncio.CancelledError:
-            pass
+            print("no", file=sys.stderr, flush=True)
 
 stubborn = Tool(ToolDefinition("stubborn", "Hangs, whatever happens.", {"type": "object"}), hang_on)
 slow = Tool(ToolDefinition("slow", "Hangs.", {"type": "object"}), hang)
@@ -310,9 +311,10 @@ def test_ctrl_c_ends_the_command_though_a_tool_ignores_it(times: int) -> None:
     assert "stubborn" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     if times == 2:
-        time.sleep(0.3)  # two signals at once are one
+        assert process.stderr.readline() == "no\n"  # it has heard of the first
         process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (2, "")
-    assert err.splitlines()[-1] == ("Cancelled. The session keeps what was done." if times == 1 else "Interrupted.")
+    *_, last = (line for line in err.splitlines() if line != "no")
+    assert last == ("Cancelled. The session keeps what was done." if times == 1 else "Interrupted.")
     assert "Traceback" not in err
