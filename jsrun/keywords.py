@@ -347,8 +347,27 @@ _KEYWORDS: Mapping[str, Keyword] = {
 }
 
 
+# Of those, the ones that look at the value alone and have no others inside.
+_LEAVES = frozenset(_KEYWORDS) - {
+    "additionalProperties", "anyOf", "contains", "items", "not", "oneOf", "patternProperties", "propertyNames",
+    "unevaluatedItems", "unevaluatedProperties",
+}  # fmt: skip
+
+
 def _counted(keyword: Keyword) -> Keyword:
+    """A keyword that looks at the value alone."""
+
     def counted(validator: Validator, value: Value, instance: Value, schema: Value) -> Errors:
+        BUDGET.get().spend()
+        return keyword(validator, value, instance, schema) or iter(())
+
+    return counted
+
+
+def _nested(keyword: Keyword) -> Keyword:
+    """A keyword with others inside."""
+
+    def nested(validator: Validator, value: Value, instance: Value, schema: Value) -> Errors:
         limits = BUDGET.get()
         limits.enter()
         try:
@@ -356,7 +375,7 @@ def _counted(keyword: Keyword) -> Keyword:
         finally:
             limits.leave()
 
-    return counted
+    return nested
 
 
 def _unchecked(validator: Validator, value: Value, instance: Value, schema: Value) -> Errors:
@@ -365,7 +384,7 @@ def _unchecked(validator: Validator, value: Value, instance: Value, schema: Valu
 
 def _bounded_validator() -> Callable[..., Validator]:
     keywords: dict[str, Keyword] = dict(Draft202012Validator.VALIDATORS) | dict(_KEYWORDS)
-    bounded = {name: _counted(keyword) for name, keyword in keywords.items()}
+    bounded = {name: (_counted if name in _LEAVES else _nested)(keyword) for name, keyword in keywords.items()}
     make: Callable[..., Callable[..., Validator]] = extend
     return make(Draft202012Validator, validators=bounded | {"format": _unchecked})
 

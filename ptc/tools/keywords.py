@@ -303,7 +303,19 @@ def _nothing(*_: object) -> _Errors:
 
 
 def _counted(keyword: _Keyword) -> _Keyword:
+    """A keyword that looks at the value alone."""
+
     def counted(validator: Validator, wanted: _Wanted, value: Json, schema: Mapping[str, Any]) -> _Errors:
+        _BUDGET.get().spend()
+        return keyword(validator, wanted, value, schema)
+
+    return counted
+
+
+def _nested(keyword: _Keyword) -> _Keyword:
+    """A keyword with others inside."""
+
+    def nested(validator: Validator, wanted: _Wanted, value: Json, schema: Mapping[str, Any]) -> _Errors:
         budget = _BUDGET.get()
         budget.enter()
         try:
@@ -311,12 +323,12 @@ def _counted(keyword: _Keyword) -> _Keyword:
         finally:
             budget.leave()
 
-    return counted
+    return nested
 
 
 def _bounded() -> Validator:
+    leaves = {name: _leaf(*check) for name, check in _CHECKS.items()}
     keywords: dict[str, _Keyword] = dict(Draft202012Validator.VALIDATORS)
-    keywords |= {name: _leaf(*check) for name, check in _CHECKS.items()}
     keywords |= {
         "additionalProperties": _additional,
         "anyOf": _some_of(float("inf")),
@@ -330,8 +342,10 @@ def _bounded() -> Validator:
         "properties": _properties,
         "required": _required,
     }
+    counted = {name: _nested(keyword) for name, keyword in keywords.items()}
+    counted |= {name: _counted(keyword) for name, keyword in leaves.items()}
     make: Callable[..., Validator] = extend
-    return make(Draft202012Validator, {name: _counted(keyword) for name, keyword in keywords.items()})
+    return make(Draft202012Validator, counted)
 
 
 _VALIDATOR: Final = _bounded()
